@@ -1,0 +1,1 @@
+"""The airspeed-velocity suite that times every commit of ``fused_lmhead``."""
