@@ -1,1 +1,5 @@
 """Per-token log-probabilities and entropy of a language-model head, without its logits."""
+
+from fused_lmhead.ops import fused_linear_logprob
+
+__all__ = ["fused_linear_logprob"]

@@ -1,0 +1,77 @@
+"""The autograd Function that every fused backend runs under."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from fused_lmhead.problem import Backend, Statistics
+
+
+class FusedLinearLogprob(torch.autograd.Function):
+    """Log-probability and entropy [M] of hidden [M, H], weight [V, H], target [M].
+
+    Use :func:`fused_lmhead.fused_linear_logprob`, which checks its arguments.
+    Entropy is an empty tensor unless ``with_entropy``.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden_MH: torch.Tensor,
+        weight_VH: torch.Tensor,
+        target_M: torch.Tensor,
+        backend: Backend,
+        temperature: float,
+        ignore_index: int | None,
+        with_entropy: bool,
+        entropy_requires_grad: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Run the backend and keep inputs and per-token statistics, nothing of size V."""
+        statistics = backend.forward(hidden_MH, weight_VH, target_M, temperature, with_entropy)
+        logprob_M = statistics.logprob_M
+        if ignore_index is not None:
+            logprob_M = logprob_M.masked_fill(target_M == ignore_index, 0.0)
+        entropy_M = logprob_M.new_empty(0) if not with_entropy else statistics.entropy_M
+        assert entropy_M is not None
+        ctx.save_for_backward(
+            hidden_MH, weight_VH, target_M, statistics.shift_M, statistics.log_sum_M, entropy_M
+        )
+        ctx.backend, ctx.temperature, ctx.ignore_index = backend, temperature, ignore_index
+        ctx.entropy_requires_grad = entropy_requires_grad
+        ctx.set_materialize_grads(False)
+        if not entropy_requires_grad:
+            ctx.mark_non_differentiable(entropy_M)
+        return logprob_M, entropy_M
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad_logprob_M: torch.Tensor | None, grad_entropy_M: torch.Tensor | None
+    ) -> tuple[torch.Tensor | None, ...]:
+        """Recompute the logits from the saved statistics and project their gradient."""
+        needs_hidden, needs_weight = ctx.needs_input_grad[:2]
+        hidden_MH, weight_VH, target_M, shift_M, log_sum_M, entropy_M = ctx.saved_tensors
+        if not ctx.entropy_requires_grad:
+            grad_entropy_M = None
+        if grad_logprob_M is None and grad_entropy_M is None:
+            return (None,) * 8
+        if grad_logprob_M is None:
+            grad_logprob_M = torch.zeros_like(shift_M)
+        elif ctx.ignore_index is not None:
+            grad_logprob_M = grad_logprob_M.masked_fill(target_M == ctx.ignore_index, 0.0)
+        d_hidden_MH, d_weight_VH = ctx.backend.backward(
+            hidden_MH,
+            weight_VH,
+            target_M,
+            Statistics(shift_M, shift_M, log_sum_M, entropy_M),
+            # Expanded or strided upstream gradients become plain rows here.
+            grad_logprob_M.float().contiguous(),
+            None if grad_entropy_M is None else grad_entropy_M.float().contiguous(),
+            ctx.temperature,
+            needs_hidden,
+            needs_weight,
+        )
+        return d_hidden_MH, d_weight_VH, None, None, None, None, None, None

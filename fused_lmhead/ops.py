@@ -1,0 +1,159 @@
+"""The public function: validate, pick a backend, restore shapes."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, overload
+
+import torch
+
+from fused_lmhead.autograd import FusedLinearLogprob
+from fused_lmhead.chunked import ChunkedBackend
+from fused_lmhead.problem import Backend
+from fused_lmhead.reference import reference_linear_logprob
+
+BackendName = Literal["auto", "torch", "reference"]
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+@overload
+def fused_linear_logprob(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    temperature: float = ...,
+    return_entropy: Literal[False] = ...,
+    entropy_requires_grad: bool = ...,
+    ignore_index: int | None = ...,
+    backend: BackendName = ...,
+    chunk_size: int = ...,
+) -> torch.Tensor: ...
+
+
+@overload
+def fused_linear_logprob(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    return_entropy: Literal[True],
+    temperature: float = ...,
+    entropy_requires_grad: bool = ...,
+    ignore_index: int | None = ...,
+    backend: BackendName = ...,
+    chunk_size: int = ...,
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+def fused_linear_logprob(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    temperature: float = 1.0,
+    return_entropy: bool = False,
+    entropy_requires_grad: bool = False,
+    ignore_index: int | None = None,
+    backend: BackendName = "auto",
+    chunk_size: int = 1024,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Per-token log-probability (and entropy) of an LM head, without its logits.
+
+    Equivalent to, with ``z = hidden @ weight.T / temperature`` in fp32::
+
+        logprob = log_softmax(z, -1).gather(-1, target[..., None])[..., 0]
+        entropy = -(softmax(z, -1) * log_softmax(z, -1)).sum(-1)
+
+    Args:
+        hidden: [..., H], fp32, fp16 or bf16; cast to the weight's dtype. Any strides.
+        weight: [V, H], fp32, fp16 or bf16, on hidden's device.
+        target: [...], an integer dtype. A target outside [0, V) gets log-prob 0 and
+            the gradient of ``-logsumexp(z)``; nothing is read out of bounds.
+        temperature: divides the logits; finite and above 0.
+        return_entropy: also return the entropy in nats. Costs nothing if False.
+        entropy_requires_grad: make the entropy differentiable; otherwise it is
+            marked non-differentiable and costs no gradient work.
+        ignore_index: a target of this value gets log-prob 0 and no log-prob
+            gradient; its entropy is computed all the same.
+        backend: "torch" (any device, chunked over tokens), "reference" (materialises fp32
+            logits), or "auto", the fastest that runs here.
+        chunk_size: tokens per chunk of the torch backend, at least 1.
+
+    Returns:
+        log-probabilities, fp32, of target's shape; with ``return_entropy`` a pair of
+        them and the entropies, fp32, of the same shape.
+
+    Raises:
+        TypeError: an argument is no tensor or has an unsupported dtype.
+        ValueError: shapes, devices, temperature, chunk size or option do not fit.
+    """
+    _check_tensors(hidden, weight, target)
+    if not (isinstance(temperature, (int, float)) and math.isfinite(temperature)):
+        raise ValueError(f"temperature must be a finite number, got {temperature!r}")
+    if temperature <= 0:
+        raise ValueError(f"temperature must be above 0, got {temperature}")
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
+    if entropy_requires_grad and not return_entropy:
+        raise ValueError("entropy_requires_grad=True needs return_entropy=True")
+
+    hidden_MH = hidden.to(weight.dtype).reshape(-1, weight.shape[1])
+    target_M = target.reshape(-1).long()
+    if backend == "reference":
+        logprob_M, entropy_M = reference_linear_logprob(
+            hidden_MH,
+            weight,
+            target_M,
+            temperature=temperature,
+            ignore_index=ignore_index,
+            entropy_requires_grad=entropy_requires_grad,
+        )
+    else:
+        logprob_M, entropy_M = FusedLinearLogprob.apply(  # type: ignore[no-untyped-call]
+            hidden_MH.contiguous(),
+            weight.contiguous(),
+            target_M.contiguous(),
+            _backend(backend, chunk_size),
+            float(temperature),
+            ignore_index,
+            return_entropy,
+            entropy_requires_grad,
+        )
+    logprob = logprob_M.reshape(target.shape)
+    return (logprob, entropy_M.reshape(target.shape)) if return_entropy else logprob
+
+
+def _check_tensors(hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> None:
+    for name, tensor in (("hidden", hidden), ("weight", weight), ("target", target)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
+    for name, tensor in (("hidden", hidden), ("weight", weight)):
+        if tensor.dtype not in _FLOATS:
+            raise TypeError(f"{name} must be float32, float16 or bfloat16, got {tensor.dtype}")
+    if target.dtype.is_floating_point or target.dtype.is_complex or target.dtype is torch.bool:
+        raise TypeError(f"target must have an integer dtype, got {target.dtype}")
+    if weight.ndim != 2 or 0 in weight.shape:
+        raise ValueError(f"weight must be [V, H] and not empty, got shape {tuple(weight.shape)}")
+    if hidden.ndim < 1 or hidden.shape[-1] != weight.shape[1]:
+        raise ValueError(
+            f"hidden {tuple(hidden.shape)} must end in weight's hidden size "
+            f"{weight.shape[1]} (weight {tuple(weight.shape)})"
+        )
+    if hidden.shape[:-1] != target.shape:
+        raise ValueError(
+            f"target {tuple(target.shape)} must have hidden's leading shape "
+            f"{tuple(hidden.shape[:-1])}"
+        )
+    if not hidden.device == weight.device == target.device:
+        raise ValueError(
+            "hidden, weight and target must be on one device, got "
+            f"{hidden.device}, {weight.device}, {target.device}"
+        )
+
+
+def _backend(name: BackendName, chunk_size: int) -> Backend:
+    if name in ("auto", "torch"):
+        return ChunkedBackend(chunk_size)
+    raise ValueError(f"backend must be 'auto', 'torch' or 'reference', got {name!r}")

@@ -1,0 +1,40 @@
+"""Bad input is named, with its offending values."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fused_lmhead import fused_linear_logprob
+
+HIDDEN = torch.randn(2, 3, 8)
+WEIGHT = torch.randn(5, 8)
+TARGET = torch.zeros(2, 3, dtype=torch.long)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"hidden": None}, TypeError, "hidden must be a torch.Tensor, got NoneType"),
+        ({"hidden": HIDDEN.double()}, TypeError, "hidden must be .* got torch.float64"),
+        ({"weight": WEIGHT.long()}, TypeError, "weight must be .* got torch.int64"),
+        ({"target": TARGET.float()}, TypeError, "target must have an integer dtype.*float32"),
+        ({"target": TARGET.bool()}, TypeError, "target must have an integer dtype.*bool"),
+        ({"weight": WEIGHT[0]}, ValueError, r"weight must be \[V, H\].*\(8,\)"),
+        ({"weight": WEIGHT[:0]}, ValueError, r"not empty, got shape \(0, 8\)"),
+        ({"hidden": HIDDEN[..., :7]}, ValueError, r"hidden \(2, 3, 7\).*hidden size 8"),
+        ({"target": TARGET[:1]}, ValueError, r"target \(1, 3\).*\(2, 3\)"),
+        ({"target": TARGET.to("meta")}, ValueError, "one device, got cpu, cpu, meta"),
+        ({"temperature": 0.0}, ValueError, "temperature must be above 0, got 0.0"),
+        ({"temperature": float("nan")}, ValueError, "finite number, got nan"),
+        ({"temperature": "1"}, ValueError, "finite number, got '1'"),
+        ({"chunk_size": 0}, ValueError, "chunk_size must be at least 1, got 0"),
+        ({"entropy_requires_grad": True}, ValueError, "needs return_entropy=True"),
+        ({"backend": "cuda"}, ValueError, "backend must be .* got 'cuda'"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_named(change, error, words):
+    arguments = {"hidden": HIDDEN, "weight": WEIGHT, "target": TARGET, **change}
+    with pytest.raises(error, match=words):
+        fused_linear_logprob(**arguments)

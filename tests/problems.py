@@ -1,0 +1,96 @@
+"""Problems to solve and the errors that same-dtype torch makes on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from fused_lmhead.reference import reference_linear_logprob
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Seeded inputs, upstream gradients included; never zeros, never all ones."""
+
+    hidden: torch.Tensor
+    weight: torch.Tensor
+    target: torch.Tensor
+    grad_logprob: torch.Tensor
+    grad_entropy: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Values and gradients in fp64, for comparison."""
+
+    logprob: torch.Tensor
+    entropy: torch.Tensor
+    d_hidden: torch.Tensor
+    d_weight: torch.Tensor
+
+    def errors(self, other: Solution) -> dict[str, float]:
+        """Largest absolute difference by quantity."""
+        return {
+            name: float((getattr(self, name) - getattr(other, name)).abs().max())
+            for name in ("logprob", "entropy", "d_hidden", "d_weight")
+        }
+
+
+Evaluate = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+
+
+def make_problem(
+    m: int, h: int, v: int, dtype: torch.dtype, device: str = "cpu", seed: int = 0
+) -> Problem:
+    """Normal inputs; weight scaled by h^-0.5 so that logits have unit variance."""
+    generator = torch.Generator(device).manual_seed(seed)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, device=device)
+
+    return Problem(
+        hidden=normal(m, h).to(dtype),
+        weight=(normal(v, h) * h**-0.5).to(dtype),
+        target=torch.randint(0, v, (m,), generator=generator, device=device),
+        grad_logprob=normal(m),
+        grad_entropy=normal(m),
+    )
+
+
+def solve(problem: Problem, evaluate: Evaluate) -> Solution:
+    """Values and both gradients of ``evaluate(hidden, weight, target)``."""
+    hidden = problem.hidden.detach().requires_grad_()
+    weight = problem.weight.detach().requires_grad_()
+    logprob, entropy = evaluate(hidden, weight, problem.target)
+    d_hidden, d_weight = torch.autograd.grad(
+        (logprob, entropy),
+        (hidden, weight),
+        (problem.grad_logprob.to(logprob.dtype), problem.grad_entropy.to(entropy.dtype)),
+    )
+    values = (logprob.detach(), entropy.detach(), d_hidden, d_weight)
+    return Solution(*(value.double() for value in values))
+
+
+def oracle(problem: Problem, temperature: float, dtype: torch.dtype) -> Solution:
+    """The oracle's solution, computed in ``dtype``."""
+    return solve(
+        problem,
+        lambda hidden, weight, target: reference_linear_logprob(
+            hidden, weight, target, temperature=temperature, entropy_requires_grad=True, dtype=dtype
+        ),
+    )
+
+
+def same_dtype_torch(problem: Problem, temperature: float) -> Solution:
+    """What a user would write: the product in the inputs' dtype, softmax in fp32."""
+
+    def evaluate(
+        hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        log_p = torch.log_softmax((hidden @ weight.T).float() / temperature, dim=-1)
+        chosen = log_p.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+        return chosen, -(log_p.exp() * log_p).sum(-1)
+
+    return solve(problem, evaluate)
