@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from typing import Literal, overload
 
@@ -12,7 +13,7 @@ from fused_lmhead.chunked import ChunkedBackend
 from fused_lmhead.problem import Backend
 from fused_lmhead.reference import reference_linear_logprob
 
-BackendName = Literal["auto", "torch", "reference"]
+BackendName = Literal["auto", "triton", "torch", "reference"]
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -77,8 +78,9 @@ def fused_linear_logprob(
             marked non-differentiable and costs no gradient work.
         ignore_index: a target of this value gets log-prob 0 and no log-prob
             gradient; its entropy is computed all the same.
-        backend: "torch" (any device, chunked over tokens), "reference" (materialises fp32
-            logits), or "auto", the fastest that runs here.
+        backend: "triton" (CUDA; CPU under TRITON_INTERPRET=1), "torch" (any device,
+            chunked over tokens), "reference" (materialises fp32 logits), or "auto":
+            triton for CUDA tensors where it is installed, else torch.
         chunk_size: tokens per chunk of the torch backend, at least 1.
 
     Returns:
@@ -88,6 +90,7 @@ def fused_linear_logprob(
     Raises:
         TypeError: an argument is no tensor or has an unsupported dtype.
         ValueError: shapes, devices, temperature, chunk size or option do not fit.
+        RuntimeError: the backend cannot run here (no triton, no GPU).
     """
     _check_tensors(hidden, weight, target)
     if not (isinstance(temperature, (int, float)) and math.isfinite(temperature)):
@@ -115,7 +118,7 @@ def fused_linear_logprob(
             hidden_MH.contiguous(),
             weight.contiguous(),
             target_M.contiguous(),
-            _backend(backend, chunk_size),
+            _backend(backend, weight, chunk_size),
             float(temperature),
             ignore_index,
             return_entropy,
@@ -153,7 +156,33 @@ def _check_tensors(hidden: torch.Tensor, weight: torch.Tensor, target: torch.Ten
         )
 
 
-def _backend(name: BackendName, chunk_size: int) -> Backend:
-    if name in ("auto", "torch"):
+def _backend(name: BackendName, weight: torch.Tensor, chunk_size: int) -> Backend:
+    has_triton = importlib.util.find_spec("triton") is not None
+    if name == "auto":
+        name = "triton" if weight.is_cuda and has_triton else "torch"
+    if name == "torch":
         return ChunkedBackend(chunk_size)
-    raise ValueError(f"backend must be 'auto', 'torch' or 'reference', got {name!r}")
+    if name != "triton":
+        raise ValueError(f"backend must be 'auto', 'triton', 'torch' or 'reference', got {name!r}")
+    if not has_triton:
+        raise RuntimeError("backend='triton' needs the triton package: pip install triton")
+    if not weight.is_cuda:
+        _check_interpreter(weight)
+    # Imported here since triton is optional and costs a second.
+    from fused_lmhead.launch import TritonBackend
+
+    return TritonBackend()
+
+
+def _check_interpreter(weight: torch.Tensor) -> None:
+    import triton
+
+    if not (weight.device.type == "cpu" and triton.knobs.runtime.interpret):
+        raise RuntimeError(
+            f"backend='triton' needs CUDA tensors, got {weight.device} "
+            "(CPU tensors run only under TRITON_INTERPRET=1)"
+        )
+    if weight.dtype is torch.bfloat16:
+        raise RuntimeError(
+            "Triton's interpreter computes bfloat16 products wrongly; use float32 or float16"
+        )

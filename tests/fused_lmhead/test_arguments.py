@@ -38,3 +38,24 @@ def test_bad_input_is_named(change, error, words):
     arguments = {"hidden": HIDDEN, "weight": WEIGHT, "target": TARGET, **change}
     with pytest.raises(error, match=words):
         fused_linear_logprob(**arguments)
+
+
+def test_triton_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch):
+    triton = pytest.importorskip("triton")
+    monkeypatch.setattr(triton.knobs.runtime, "interpret", False)
+    with pytest.raises(RuntimeError, match="needs CUDA tensors, got cpu"):
+        fused_linear_logprob(HIDDEN, WEIGHT, TARGET, backend="triton")
+
+
+def test_the_interpreter_refuses_bf16_products(monkeypatch: pytest.MonkeyPatch):
+    triton = pytest.importorskip("triton")
+    monkeypatch.setattr(triton.knobs.runtime, "interpret", True)
+    with pytest.raises(RuntimeError, match="bfloat16 products wrongly"):
+        fused_linear_logprob(HIDDEN, WEIGHT.bfloat16(), TARGET, backend="triton")
+
+
+def test_a_missing_triton_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(RuntimeError, match="needs the triton package"):
+        fused_linear_logprob(HIDDEN, WEIGHT, TARGET, backend="triton")
+    assert fused_linear_logprob(HIDDEN, WEIGHT, TARGET).shape == TARGET.shape

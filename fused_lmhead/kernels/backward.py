@@ -1,0 +1,72 @@
+"""Gradient of the logits of one vocabulary split, recomputed tile by tile."""
+
+import triton
+import triton.language as tl
+
+from fused_lmhead.kernels.tiles import tile_product
+
+LN2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit(do_not_specialize=["M", "first_column"])
+def logit_gradient_kernel(
+    hidden_ptr,  # [M, H]
+    weight_ptr,  # [V, H]
+    target_ptr,  # [M] int64
+    shift_ptr,  # [M] fp32, see merge_kernel
+    log_sum_ptr,  # [M] fp32
+    entropy_ptr,  # [M] fp32
+    grad_logprob_ptr,  # [M] fp32
+    grad_entropy_ptr,  # [M] fp32
+    out_ptr,  # [M, width] in weight's dtype
+    M,
+    V: tl.constexpr,
+    H: tl.constexpr,
+    first_column,
+    width,
+    scale,
+    inverse_temperature,
+    ENTROPY: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """One program a tile: dz = (g·(onehot - p) - g_ent·p·(log p + entropy)) / temperature."""
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    rows = tl.program_id(0) % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    local = tl.program_id(0) // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N)
+    columns = first_column + local
+    logits = tile_product(
+        hidden_ptr,
+        weight_ptr,
+        rows,
+        columns,
+        M,
+        V,
+        H,
+        BLOCK_M,
+        BLOCK_N,
+        BLOCK_K,
+        PRECISION,
+    )
+    in_rows = rows < M
+    shift = tl.load(shift_ptr + rows, in_rows, other=0.0)
+    log_sum = tl.load(log_sum_ptr + rows, in_rows, other=0.0)
+    grad = tl.load(grad_logprob_ptr + rows, in_rows, other=0.0) * inverse_temperature
+    target = tl.load(target_ptr + rows, in_rows, other=-1)
+
+    log2_p = (logits - shift[:, None]) * scale - log_sum[:, None]
+    p = tl.exp2(log2_p)
+    if ENTROPY:
+        entropy = tl.load(entropy_ptr + rows, in_rows, other=0.0)
+        grad_entropy = tl.load(grad_entropy_ptr + rows, in_rows, other=0.0) * inverse_temperature
+        constant = grad + grad_entropy * entropy
+        dz = -p * (constant[:, None] + (grad_entropy * LN2)[:, None] * log2_p)
+    else:
+        dz = -p * grad[:, None]
+    hit = columns[None, :] == target[:, None]
+    dz += tl.where(hit, grad[:, None], 0.0)
+    out_ptrs = out_ptr + rows.to(tl.int64)[:, None] * width + local[None, :]
+    inside = in_rows[:, None] & (local < width)[None, :]
+    tl.store(out_ptrs, dz.to(out_ptr.dtype.element_ty), mask=inside)

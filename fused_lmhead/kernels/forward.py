@@ -1,0 +1,68 @@
+"""Per-tile statistics of the logits, never the logits themselves."""
+
+import triton
+import triton.language as tl
+
+from fused_lmhead.kernels.tiles import tile_product
+
+
+@triton.jit(do_not_specialize=["M"])
+def partials_kernel(
+    hidden_ptr,  # [M, H]
+    weight_ptr,  # [V, H]
+    target_ptr,  # [M] int64
+    partials_ptr,  # [3, tiles_n, M] fp32: max raw logit, sum, sum weighted by exponent
+    target_logit_ptr,  # [M] fp32, raw; written by the one tile that holds the target
+    M,
+    V: tl.constexpr,
+    H: tl.constexpr,
+    scale,
+    ENTROPY: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """One program a tile: max, sum of 2^d and of d·2^d with d = (logit - max)·scale."""
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    tiles_n = tl.cdiv(V, BLOCK_N)
+    tile_m = tl.program_id(0) % tiles_m
+    tile_n = tl.program_id(0) // tiles_m
+    rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    logits = tile_product(
+        hidden_ptr,
+        weight_ptr,
+        rows,
+        columns,
+        M,
+        V,
+        H,
+        BLOCK_M,
+        BLOCK_N,
+        BLOCK_K,
+        PRECISION,
+    )
+    in_rows = rows < M
+
+    target = tl.load(target_ptr + rows, mask=in_rows, other=-1)
+    hit = columns[None, :] == target[:, None]
+    hit &= (columns < V)[None, :]
+    target_logit = tl.sum(tl.where(hit, logits, 0.0), axis=1)
+    held = (target >= tile_n * BLOCK_N) & (target < tl.minimum(V, (tile_n + 1) * BLOCK_N))
+    tl.store(target_logit_ptr + rows, target_logit, mask=in_rows & held)
+
+    partial = tile_n == V // BLOCK_N
+    if partial:
+        logits = tl.where((columns < V)[None, :], logits, float("-inf"))
+    largest = tl.max(logits, axis=1)
+    exponent = (logits - largest[:, None]) * scale
+    if partial:
+        # Far below any fp32 exponent: 2^d is 0 and d·2^d stays 0 instead of NaN.
+        exponent = tl.where((columns < V)[None, :], exponent, -1000.0)
+    power = tl.exp2(exponent)
+    out = partials_ptr + tile_n * M + rows
+    tl.store(out, largest, mask=in_rows)
+    tl.store(out + tiles_n * M, tl.sum(power, axis=1), mask=in_rows)
+    if ENTROPY:
+        tl.store(out + 2 * tiles_n * M, tl.sum(power * exponent, axis=1), mask=in_rows)

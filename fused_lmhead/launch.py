@@ -1,0 +1,180 @@
+"""The Triton backend: allocation, grids and kernel calls.
+
+Statistics here: ``shift_M`` is the largest raw logit (before temperature),
+``log_sum_M`` the base-two logarithm of sum(2^((logit - shift)·log2(e)/temperature)).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+
+from fused_lmhead.kernels.backward import logit_gradient_kernel
+from fused_lmhead.kernels.forward import partials_kernel
+from fused_lmhead.kernels.merge import merge_kernel
+from fused_lmhead.problem import Statistics
+from fused_lmhead.schedules import (
+    ceil_div,
+    columns_per_split,
+    tile_schedule,
+    tokens_per_chunk,
+)
+
+_LOG2_E = math.log2(math.e)
+
+
+def _on(device: torch.device) -> AbstractContextManager[object]:
+    # Triton launches on the current device, which need not be the tensors'.
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+def _precision(dtype: torch.dtype) -> str:
+    # fp32 asks for exactness; Triton's own default would be TF32.
+    return "ieee" if dtype is torch.float32 else "tf32"
+
+
+@dataclass(frozen=True, slots=True)
+class TritonBackend:
+    """Fused kernels for CUDA tensors (for CPU tensors under Triton's interpreter)."""
+
+    def forward(
+        self,
+        hidden_MH: torch.Tensor,
+        weight_VH: torch.Tensor,
+        target_M: torch.Tensor,
+        temperature: float,
+        with_entropy: bool,
+    ) -> Statistics:
+        """See :class:`fused_lmhead.problem.Backend`. Workspace: at most 256 MiB."""
+        (M, H), V = hidden_MH.shape, weight_VH.shape[0]
+        rows = hidden_MH.new_empty((4, M), dtype=torch.float32)
+        logprob_M, shift_M, log_sum_M, entropy_M = rows
+        statistics = Statistics(logprob_M, shift_M, log_sum_M, entropy_M if with_entropy else None)
+        if M == 0:
+            return statistics
+        schedule = tile_schedule(hidden_MH.element_size())
+        chunk = tokens_per_chunk(M, V, schedule)
+        tiles_n = ceil_div(V, schedule.block_n)
+        planes = 3 if with_entropy else 2
+        workspace = hidden_MH.new_empty(planes * tiles_n * min(M, chunk), dtype=torch.float32)
+        target_logit_M = hidden_MH.new_empty(M, dtype=torch.float32)
+        scale = _LOG2_E / temperature
+        with _on(hidden_MH.device):
+            for first in range(0, M, chunk):
+                part = slice(first, min(first + chunk, M))
+                m = part.stop - part.start
+                partials_kernel[(ceil_div(m, schedule.block_m) * tiles_n,)](
+                    hidden_MH[part],
+                    weight_VH,
+                    target_M[part],
+                    workspace,
+                    target_logit_M[part],
+                    m,
+                    V,
+                    H,
+                    scale,
+                    ENTROPY=with_entropy,
+                    BLOCK_M=schedule.block_m,
+                    BLOCK_N=schedule.block_n,
+                    BLOCK_K=schedule.block_k,
+                    PRECISION=_precision(weight_VH.dtype),
+                    num_warps=schedule.num_warps,
+                    num_stages=schedule.num_stages,
+                )
+                merge_kernel[(ceil_div(m, 32),)](
+                    workspace,
+                    target_M[part],
+                    target_logit_M[part],
+                    logprob_M[part],
+                    shift_M[part],
+                    log_sum_M[part],
+                    entropy_M[part],
+                    m,
+                    V,
+                    tiles_n,
+                    scale,
+                    ENTROPY=with_entropy,
+                    BLOCK_M=32,
+                    BLOCK_T=32,
+                )
+        return statistics
+
+    def backward(
+        self,
+        hidden_MH: torch.Tensor,
+        weight_VH: torch.Tensor,
+        target_M: torch.Tensor,
+        statistics: Statistics,
+        grad_logprob_M: torch.Tensor,
+        grad_entropy_M: torch.Tensor | None,
+        temperature: float,
+        needs_hidden: bool,
+        needs_weight: bool,
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """See :class:`fused_lmhead.problem.Backend`.
+
+        Workspace: at most 1 GiB of logit gradient, and 4·M·H bytes for d_hidden.
+        """
+        (M, H), V = hidden_MH.shape, weight_VH.shape[0]
+        if M == 0:
+            return (
+                torch.zeros_like(hidden_MH) if needs_hidden else None,
+                torch.zeros_like(weight_VH) if needs_weight else None,
+            )
+        schedule = tile_schedule(hidden_MH.element_size())
+        columns = columns_per_split(M, V, weight_VH.element_size(), schedule)
+        d_hidden_MH = (
+            hidden_MH.new_zeros(hidden_MH.shape, dtype=torch.float32) if needs_hidden else None
+        )
+        d_weight_VH = torch.empty_like(weight_VH) if needs_weight else None
+        workspace = weight_VH.new_empty(M * columns)
+        entropy_M = statistics.entropy_M if grad_entropy_M is not None else None
+        with _on(hidden_MH.device):
+            for first in range(0, V, columns):
+                part = slice(first, min(first + columns, V))
+                n = part.stop - part.start
+                dz_Mn = workspace[: M * n].view(M, n)
+                logit_gradient_kernel[
+                    (ceil_div(M, schedule.block_m) * ceil_div(n, schedule.block_n),)
+                ](
+                    hidden_MH,
+                    weight_VH,
+                    target_M,
+                    statistics.shift_M,
+                    statistics.log_sum_M,
+                    entropy_M,
+                    grad_logprob_M,
+                    grad_entropy_M,
+                    dz_Mn,
+                    M,
+                    V,
+                    H,
+                    first,
+                    n,
+                    _LOG2_E / temperature,
+                    1.0 / temperature,
+                    ENTROPY=grad_entropy_M is not None,
+                    BLOCK_M=schedule.block_m,
+                    BLOCK_N=schedule.block_n,
+                    BLOCK_K=schedule.block_k,
+                    PRECISION=_precision(weight_VH.dtype),
+                    num_warps=schedule.num_warps,
+                    num_stages=schedule.num_stages,
+                )
+                if d_hidden_MH is not None:
+                    _accumulate(d_hidden_MH, dz_Mn, weight_VH[part])
+                if d_weight_VH is not None:
+                    torch.mm(dz_Mn.T, hidden_MH, out=d_weight_VH[part])
+        return None if d_hidden_MH is None else d_hidden_MH.to(hidden_MH.dtype), d_weight_VH
+
+
+def _accumulate(total_MH: torch.Tensor, dz_Mn: torch.Tensor, weight_nH: torch.Tensor) -> None:
+    """total += dz @ weight in fp32: bf16 sums over splits are known to harm training."""
+    if dz_Mn.dtype is torch.float32 or not dz_Mn.is_cuda:
+        total_MH.addmm_(dz_Mn.float(), weight_nH.float())
+    else:
+        torch.addmm(total_MH, dz_Mn, weight_nH, out_dtype=torch.float32, out=total_MH)

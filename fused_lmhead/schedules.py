@@ -1,0 +1,60 @@
+"""Tile schedules and the splits that bound the workspace: pure functions of the shape.
+
+Legend: M tokens, H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FORWARD_WORKSPACE = 256 * 2**20
+"""Bytes of per-tile statistics that a forward pass may hold at once."""
+
+BACKWARD_WORKSPACE = 2**30
+"""Bytes of logit gradient that a backward pass may hold at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How one tile of logits is computed."""
+
+    block_m: int
+    block_n: int
+    block_k: int
+    num_warps: int
+    num_stages: int
+
+
+def tile_schedule(element_size: int) -> Schedule:
+    """The schedule for inputs of ``element_size`` bytes."""
+    if element_size == 4:
+        # fp32 products run on the plain ALUs: registers, not bandwidth, are short.
+        return Schedule(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=2)
+    return Schedule(block_m=128, block_n=256, block_k=32, num_warps=8, num_stages=3)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """``a / b`` rounded up."""
+    return -(-a // b)
+
+
+def tokens_per_chunk(m: int, v: int, schedule: Schedule) -> int:
+    """Tokens of one forward launch: the workspace's share, in even chunks of whole tiles.
+
+    The workspace takes 12·ceil(V / block_n) bytes a token.
+    """
+    limit = FORWARD_WORKSPACE // (12 * ceil_div(v, schedule.block_n))
+    limit = max(schedule.block_m, limit // schedule.block_m * schedule.block_m)
+    even = ceil_div(m, ceil_div(m, limit))
+    return ceil_div(even, schedule.block_m) * schedule.block_m
+
+
+def columns_per_split(m: int, v: int, element_size: int, schedule: Schedule) -> int:
+    """Vocabulary columns of one backward split: whole tiles within 2^30 bytes of gradient.
+
+    4096 columns keep the two products of a split efficient; more only where they cost less
+    than the workspace.
+    """
+    limit = BACKWARD_WORKSPACE // (m * element_size)
+    columns = min(4096, limit) // schedule.block_n * schedule.block_n
+    return min(v, max(schedule.block_n, columns))
