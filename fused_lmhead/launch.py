@@ -10,14 +10,17 @@ import contextlib
 import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 
 import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from fused_lmhead.kernels.backward import logit_gradient_kernel
 from fused_lmhead.kernels.forward import partials_kernel
 from fused_lmhead.kernels.merge import merge_kernel
 from fused_lmhead.problem import Statistics
 from fused_lmhead.schedules import (
+    Schedule,
     ceil_div,
     columns_per_split,
     tile_schedule,
@@ -35,6 +38,32 @@ def _on(device: torch.device) -> AbstractContextManager[object]:
 def _precision(dtype: torch.dtype) -> str:
     # fp32 asks for exactness; Triton's own default would be TF32.
     return "ieee" if dtype is torch.float32 else "tf32"
+
+
+@cache
+def _has_tma(device: torch.device) -> bool:
+    if device.type == "cpu":  # Triton's interpreter, which plays descriptors too
+        return True
+    return torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= 9
+
+
+def _tiles(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor | None:
+    """A TMA descriptor of [rows, columns] boxes, where hardware and alignment allow one."""
+    row_bytes = tensor.stride(0) * tensor.element_size()
+    if row_bytes % 16 or tensor.data_ptr() % 16 or not _has_tma(tensor.device):
+        return None
+    return TensorDescriptor.from_tensor(tensor, [rows, columns])
+
+
+def _operands(
+    hidden_MH: torch.Tensor, weight_VH: torch.Tensor, schedule: Schedule
+) -> tuple[TensorDescriptor | torch.Tensor, TensorDescriptor | torch.Tensor, bool]:
+    """Both operands as descriptors, or both as they are; and which of it."""
+    hidden = _tiles(hidden_MH, schedule.block_m, schedule.block_k)
+    weight = _tiles(weight_VH, schedule.block_n, schedule.block_k)
+    if hidden is None or weight is None:
+        return hidden_MH, weight_VH, False
+    return hidden, weight, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +96,10 @@ class TritonBackend:
             for first in range(0, M, chunk):
                 part = slice(first, min(first + chunk, M))
                 m = part.stop - part.start
+                hidden, weight, tma = _operands(hidden_MH[part], weight_VH, schedule)
                 partials_kernel[(ceil_div(m, schedule.block_m) * tiles_n,)](
-                    hidden_MH[part],
-                    weight_VH,
+                    hidden,
+                    weight,
                     target_M[part],
                     workspace,
                     target_logit_M[part],
@@ -78,6 +108,7 @@ class TritonBackend:
                     H,
                     scale,
                     ENTROPY=with_entropy,
+                    TMA=tma,
                     BLOCK_M=schedule.block_m,
                     BLOCK_N=schedule.block_n,
                     BLOCK_K=schedule.block_k,
@@ -133,23 +164,25 @@ class TritonBackend:
         d_weight_VH = torch.empty_like(weight_VH) if needs_weight else None
         workspace = weight_VH.new_empty(M * columns)
         entropy_M = statistics.entropy_M if grad_entropy_M is not None else None
+        hidden, weight, tma = _operands(hidden_MH, weight_VH, schedule)
         with _on(hidden_MH.device):
             for first in range(0, V, columns):
                 part = slice(first, min(first + columns, V))
                 n = part.stop - part.start
                 dz_Mn = workspace[: M * n].view(M, n)
+                out = _tiles(dz_Mn, schedule.block_m, schedule.block_n)
                 logit_gradient_kernel[
                     (ceil_div(M, schedule.block_m) * ceil_div(n, schedule.block_n),)
                 ](
-                    hidden_MH,
-                    weight_VH,
+                    hidden,
+                    weight,
                     target_M,
                     statistics.shift_M,
                     statistics.log_sum_M,
                     entropy_M,
                     grad_logprob_M,
                     grad_entropy_M,
-                    dz_Mn,
+                    dz_Mn if out is None else out,
                     M,
                     V,
                     H,
@@ -158,6 +191,8 @@ class TritonBackend:
                     _LOG2_E / temperature,
                     1.0 / temperature,
                     ENTROPY=grad_entropy_M is not None,
+                    TMA=tma,
+                    TMA_OUT=out is not None,
                     BLOCK_M=schedule.block_m,
                     BLOCK_N=schedule.block_n,
                     BLOCK_K=schedule.block_k,

@@ -10,15 +10,15 @@ LN2 = tl.constexpr(0.6931471805599453)
 
 @triton.jit(do_not_specialize=["M", "first_column"])
 def logit_gradient_kernel(
-    hidden_ptr,  # [M, H]
-    weight_ptr,  # [V, H]
+    hidden_ref,  # [M, H], see tile_product
+    weight_ref,  # [V, H]
     target_ptr,  # [M] int64
     shift_ptr,  # [M] fp32, see merge_kernel
     log_sum_ptr,  # [M] fp32
     entropy_ptr,  # [M] fp32
     grad_logprob_ptr,  # [M] fp32
     grad_entropy_ptr,  # [M] fp32
-    out_ptr,  # [M, width] in weight's dtype
+    out_ref,  # [M, width] in weight's dtype: a descriptor of tiles if TMA_OUT, else a pointer
     M,
     V: tl.constexpr,
     H: tl.constexpr,
@@ -27,6 +27,8 @@ def logit_gradient_kernel(
     scale,
     inverse_temperature,
     ENTROPY: tl.constexpr,
+    TMA: tl.constexpr,
+    TMA_OUT: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -34,17 +36,20 @@ def logit_gradient_kernel(
 ):
     """One program a tile: dz = (g·(onehot - p) - g_ent·p·(log p + entropy)) / temperature."""
     tiles_m = tl.cdiv(M, BLOCK_M)
-    rows = tl.program_id(0) % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M)
-    local = tl.program_id(0) // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N)
+    tile_m = tl.program_id(0) % tiles_m
+    tile_n = tl.program_id(0) // tiles_m
+    rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    local = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     columns = first_column + local
     logits = tile_product(
-        hidden_ptr,
-        weight_ptr,
-        rows,
-        columns,
+        hidden_ref,
+        weight_ref,
+        tile_m * BLOCK_M,
+        first_column + tile_n * BLOCK_N,
         M,
         V,
         H,
+        TMA,
         BLOCK_M,
         BLOCK_N,
         BLOCK_K,
@@ -67,6 +72,9 @@ def logit_gradient_kernel(
         dz = -p * grad[:, None]
     hit = columns[None, :] == target[:, None]
     dz += tl.where(hit, grad[:, None], 0.0)
-    out_ptrs = out_ptr + rows.to(tl.int64)[:, None] * width + local[None, :]
-    inside = in_rows[:, None] & (local < width)[None, :]
-    tl.store(out_ptrs, dz.to(out_ptr.dtype.element_ty), mask=inside)
+    if TMA_OUT:
+        out_ref.store([tile_m * BLOCK_M, tile_n * BLOCK_N], dz.to(out_ref.dtype))
+    else:
+        out_ptrs = out_ref + rows.to(tl.int64)[:, None] * width + local[None, :]
+        inside = in_rows[:, None] & (local < width)[None, :]
+        tl.store(out_ptrs, dz.to(out_ref.dtype.element_ty), mask=inside)

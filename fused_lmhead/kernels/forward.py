@@ -8,8 +8,8 @@ from fused_lmhead.kernels.tiles import tile_product
 
 @triton.jit(do_not_specialize=["M"])
 def partials_kernel(
-    hidden_ptr,  # [M, H]
-    weight_ptr,  # [V, H]
+    hidden_ref,  # [M, H], see tile_product
+    weight_ref,  # [V, H]
     target_ptr,  # [M] int64
     partials_ptr,  # [3, tiles_n, M] fp32: max raw logit, sum, sum weighted by exponent
     target_logit_ptr,  # [M] fp32, raw; written by the one tile that holds the target
@@ -18,6 +18,7 @@ def partials_kernel(
     H: tl.constexpr,
     scale,
     ENTROPY: tl.constexpr,
+    TMA: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -31,13 +32,14 @@ def partials_kernel(
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     logits = tile_product(
-        hidden_ptr,
-        weight_ptr,
-        rows,
-        columns,
+        hidden_ref,
+        weight_ref,
+        tile_m * BLOCK_M,
+        tile_n * BLOCK_N,
         M,
         V,
         H,
+        TMA,
         BLOCK_M,
         BLOCK_N,
         BLOCK_K,

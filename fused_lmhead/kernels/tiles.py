@@ -6,34 +6,45 @@ import triton.language as tl
 
 @triton.jit
 def tile_product(
-    hidden_ptr,
-    weight_ptr,
-    rows,
-    columns,
+    hidden_ref,
+    weight_ref,
+    first_row,
+    first_column,
     M,
     V: tl.constexpr,
     H: tl.constexpr,
+    TMA: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Raw logits [BLOCK_M, BLOCK_N], fp32; rows and columns past the end repeat the last."""
-    # 64-bit: V·H passes 2^31 for every head of interest.
-    row = tl.minimum(rows, M - 1).to(tl.int64)
-    column = tl.minimum(columns, V - 1).to(tl.int64)
-    k = tl.arange(0, BLOCK_K)
-    hidden_ptrs = hidden_ptr + row[:, None] * H + k[None, :]
-    weight_ptrs = weight_ptr + column[None, :] * H + k[:, None]
+    """Raw logits [BLOCK_M, BLOCK_N], fp32; what rows and columns past the end hold is undefined.
+
+    With TMA the references are descriptors of [BLOCK_M, BLOCK_K] and [BLOCK_N, BLOCK_K]
+    boxes, which the hardware pads with zeros; else they are pointers to contiguous rows.
+    """
     logits = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for first in range(0, H, BLOCK_K):
-        if H % BLOCK_K == 0:
-            hidden = tl.load(hidden_ptrs)
-            weight = tl.load(weight_ptrs)
-        else:
-            hidden = tl.load(hidden_ptrs, mask=k[None, :] < H - first, other=0.0)
-            weight = tl.load(weight_ptrs, mask=k[:, None] < H - first, other=0.0)
-        logits = tl.dot(hidden, weight, logits, input_precision=PRECISION)
-        hidden_ptrs += BLOCK_K
-        weight_ptrs += BLOCK_K
+    if TMA:
+        for k in range(0, H, BLOCK_K):
+            hidden = hidden_ref.load([first_row, k])
+            weight = weight_ref.load([first_column, k])
+            logits = tl.dot(hidden, weight.T, logits, input_precision=PRECISION)
+    else:
+        # 64-bit: V·H nears 2^31 for every head of interest. Rows past the end repeat the last.
+        row = tl.minimum(first_row + tl.arange(0, BLOCK_M), M - 1).to(tl.int64)
+        column = tl.minimum(first_column + tl.arange(0, BLOCK_N), V - 1).to(tl.int64)
+        step = tl.arange(0, BLOCK_K)
+        hidden_ptrs = hidden_ref + row[:, None] * H + step[None, :]
+        weight_ptrs = weight_ref + column[None, :] * H + step[:, None]
+        for k in range(0, H, BLOCK_K):
+            if H % BLOCK_K == 0:
+                hidden = tl.load(hidden_ptrs)
+                weight = tl.load(weight_ptrs)
+            else:
+                hidden = tl.load(hidden_ptrs, mask=step[None, :] < H - k, other=0.0)
+                weight = tl.load(weight_ptrs, mask=step[:, None] < H - k, other=0.0)
+            logits = tl.dot(hidden, weight, logits, input_precision=PRECISION)
+            hidden_ptrs += BLOCK_K
+            weight_ptrs += BLOCK_K
     return logits
