@@ -30,7 +30,9 @@ def tile_schedule(element_size: int) -> Schedule:
     if element_size == 4:
         # fp32 products run on the plain ALUs: registers, not bandwidth, are short.
         return Schedule(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=2)
-    return Schedule(block_m=128, block_n=256, block_k=32, num_warps=8, num_stages=3)
+    # Two consumer groups of 128 rows each share one weight tile; three stages of 48 KiB fill
+    # Hopper's shared memory, and 64 columns of bf16 are one 128-byte swizzle line.
+    return Schedule(block_m=256, block_n=128, block_k=64, num_warps=8, num_stages=3)
 
 
 def ceil_div(a: int, b: int) -> int:
