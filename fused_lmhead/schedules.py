@@ -21,6 +21,7 @@ class Schedule:
     block_m: int
     block_n: int
     block_k: int
+    group_m: int
     num_warps: int
     num_stages: int
 
@@ -29,10 +30,10 @@ def tile_schedule(element_size: int) -> Schedule:
     """The schedule for inputs of ``element_size`` bytes."""
     if element_size == 4:
         # fp32 products run on the plain ALUs: registers, not bandwidth, are short.
-        return Schedule(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=2)
+        return Schedule(block_m=64, block_n=64, block_k=32, group_m=8, num_warps=4, num_stages=2)
     # Two consumer groups of 128 rows each share one weight tile; three stages of 48 KiB fill
     # Hopper's shared memory, and 64 columns of bf16 are one 128-byte swizzle line.
-    return Schedule(block_m=256, block_n=128, block_k=64, num_warps=8, num_stages=3)
+    return Schedule(block_m=256, block_n=128, block_k=64, group_m=8, num_warps=8, num_stages=3)
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from fused_lmhead.kernels.tiles import tile_product
+from fused_lmhead.kernels.tiles import tile_of_program, tile_product
 
 LN2 = tl.constexpr(0.6931471805599453)
 
@@ -29,15 +29,14 @@ def logit_gradient_kernel(
     ENTROPY: tl.constexpr,
     TMA: tl.constexpr,
     TMA_OUT: tl.constexpr,
+    GROUP_M: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     """One program a tile: dz = (g·(onehot - p) - g_ent·p·(log p + entropy)) / temperature."""
-    tiles_m = tl.cdiv(M, BLOCK_M)
-    tile_m = tl.program_id(0) % tiles_m
-    tile_n = tl.program_id(0) // tiles_m
+    tile_m, tile_n = tile_of_program(tl.cdiv(M, BLOCK_M), tl.cdiv(width, BLOCK_N), GROUP_M)
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     local = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     columns = first_column + local

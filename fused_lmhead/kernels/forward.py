@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from fused_lmhead.kernels.tiles import tile_product
+from fused_lmhead.kernels.tiles import tile_of_program, tile_product
 
 
 @triton.jit(do_not_specialize=["M"])
@@ -19,6 +19,7 @@ def partials_kernel(
     scale,
     ENTROPY: tl.constexpr,
     TMA: tl.constexpr,
+    GROUP_M: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -27,8 +28,7 @@ def partials_kernel(
     """One program a tile: max, sum of 2^d and of d·2^d with d = (logit - max)·scale."""
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(V, BLOCK_N)
-    tile_m = tl.program_id(0) % tiles_m
-    tile_n = tl.program_id(0) // tiles_m
+    tile_m, tile_n = tile_of_program(tiles_m, tiles_n, GROUP_M)
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     logits = tile_product(

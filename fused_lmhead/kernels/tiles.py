@@ -1,7 +1,17 @@
-"""What forward and backward share: the product of one tile of logits."""
+"""What forward and backward share: which tile a program takes, and its product."""
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def tile_of_program(tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """Walk the vocabulary in bands of GROUP_M token tiles, so that L2 keeps the band's tokens."""
+    program = tl.program_id(0)
+    band = program // (GROUP_M * tiles_n)
+    height = tl.minimum(tiles_m - band * GROUP_M, GROUP_M)
+    inside = program % (GROUP_M * tiles_n)
+    return band * GROUP_M + inside % height, inside // height
 
 
 @triton.jit
