@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from fused_lmhead.kernels.tiles import tile_of_program, tile_product
+from fused_lmhead.kernels.tiles import targets_in_tile, tile_of_program, tile_product
 
 LN2 = tl.constexpr(0.6931471805599453)
 
@@ -39,7 +39,6 @@ def logit_gradient_kernel(
     tile_m, tile_n = tile_of_program(tl.cdiv(M, BLOCK_M), tl.cdiv(width, BLOCK_N), GROUP_M)
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     local = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    columns = first_column + local
     logits = tile_product(
         hidden_ref,
         weight_ref,
@@ -69,8 +68,10 @@ def logit_gradient_kernel(
         dz = -p * (constant[:, None] + (grad_entropy * LN2)[:, None] * log2_p)
     else:
         dz = -p * grad[:, None]
-    hit = columns[None, :] == target[:, None]
-    dz += tl.where(hit, grad[:, None], 0.0)
+    place, any_here = targets_in_tile(target, first_column + tile_n * BLOCK_N, V, BLOCK_N)
+    if any_here:
+        hit = tl.arange(0, BLOCK_N)[None, :] == place[:, None]
+        dz += tl.where(hit, grad[:, None], 0.0)
     if TMA_OUT:
         out_ref.store([tile_m * BLOCK_M, tile_n * BLOCK_N], dz.to(out_ref.dtype))
     else:

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from fused_lmhead.kernels.tiles import tile_of_program, tile_product
+from fused_lmhead.kernels.tiles import targets_in_tile, tile_of_program, tile_product
 
 
 @triton.jit(do_not_specialize=["M"])
@@ -48,11 +48,11 @@ def partials_kernel(
     in_rows = rows < M
 
     target = tl.load(target_ptr + rows, mask=in_rows, other=-1)
-    hit = columns[None, :] == target[:, None]
-    hit &= (columns < V)[None, :]
-    target_logit = tl.sum(tl.where(hit, logits, 0.0), axis=1)
-    held = (target >= tile_n * BLOCK_N) & (target < tl.minimum(V, (tile_n + 1) * BLOCK_N))
-    tl.store(target_logit_ptr + rows, target_logit, mask=in_rows & held)
+    place, any_here = targets_in_tile(target, tile_n * BLOCK_N, V, BLOCK_N)
+    if any_here:
+        hit = tl.arange(0, BLOCK_N)[None, :] == place[:, None]
+        target_logit = tl.sum(tl.where(hit, logits, 0.0), axis=1)
+        tl.store(target_logit_ptr + rows, target_logit, mask=place >= 0)
 
     partial = tile_n == V // BLOCK_N
     if partial:

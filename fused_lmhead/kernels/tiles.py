@@ -1,4 +1,4 @@
-"""What forward and backward share: which tile a program takes, and its product."""
+"""What forward and backward share: a program's tile, its product, its targets."""
 
 import triton
 import triton.language as tl
@@ -58,3 +58,14 @@ def tile_product(
             hidden_ptrs += BLOCK_K
             weight_ptrs += BLOCK_K
     return logits
+
+
+@triton.jit
+def targets_in_tile(target, first_column, V: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Column of each row's target within the tile, int32, -1 elsewhere; and whether any is here.
+
+    Few tiles hold a target, so searching one is left to a branch on the second value.
+    """
+    place = target - first_column
+    held = (place >= 0) & (place < BLOCK_N) & (target < V)
+    return tl.where(held, place, -1).to(tl.int32), tl.max(held.to(tl.int32), axis=0) > 0
