@@ -47,6 +47,13 @@ def _has_tma(device: torch.device) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= 9
 
 
+@cache
+def _multiprocessors(device: torch.device) -> int:
+    if device.type == "cpu":
+        return 1
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
 def _tiles(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor | None:
     """A TMA descriptor of [rows, columns] boxes, where hardware and alignment allow one."""
     row_bytes = tensor.stride(0) * tensor.element_size()
@@ -158,7 +165,9 @@ class TritonBackend:
                 torch.zeros_like(weight_VH) if needs_weight else None,
             )
         schedule = tile_schedule(hidden_MH.element_size())
-        columns = columns_per_split(M, V, weight_VH.element_size(), schedule)
+        columns = columns_per_split(
+            M, V, weight_VH.element_size(), schedule, _multiprocessors(weight_VH.device)
+        )
         d_hidden_MH = (
             hidden_MH.new_zeros(hidden_MH.shape, dtype=torch.float32) if needs_hidden else None
         )

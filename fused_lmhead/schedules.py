@@ -14,6 +14,10 @@ BACKWARD_WORKSPACE = 2**30
 """Bytes of logit gradient that a backward pass may hold at once."""
 
 
+_WIDEST_SPLIT = 16_896
+_SPLIT_COST = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """How one tile of logits is computed."""
@@ -52,12 +56,22 @@ def tokens_per_chunk(m: int, v: int, schedule: Schedule) -> int:
     return ceil_div(even, schedule.block_m) * schedule.block_m
 
 
-def columns_per_split(m: int, v: int, element_size: int, schedule: Schedule) -> int:
-    """Vocabulary columns of one backward split: whole tiles within 2^30 bytes of gradient.
+def columns_per_split(
+    m: int, v: int, element_size: int, schedule: Schedule, multiprocessors: int
+) -> int:
+    """Vocabulary columns of one backward split: whole tiles, at most 2^30 bytes of gradient.
 
-    4096 columns keep the two products of a split efficient; more only where they cost less
-    than the workspace.
+    Among widths up to ``_WIDEST_SPLIT``, the one whose splits waste the least on
+    half-empty last waves, with ``_SPLIT_COST`` waves charged for each split.
     """
-    limit = BACKWARD_WORKSPACE // (m * element_size)
-    columns = min(4096, limit) // schedule.block_n * schedule.block_n
-    return min(v, max(schedule.block_n, columns))
+    limit = min(_WIDEST_SPLIT, BACKWARD_WORKSPACE // (m * element_size)) // schedule.block_n
+    limit = max(1, min(limit, ceil_div(v, schedule.block_n)))
+    tiles_m, tiles_n = ceil_div(m, schedule.block_m), ceil_div(v, schedule.block_n)
+
+    def cost(width: int) -> int:
+        splits, rest = divmod(tiles_n, width)
+        waves = splits * ceil_div(tiles_m * width, multiprocessors)
+        waves += ceil_div(tiles_m * rest, multiprocessors)
+        return waves + _SPLIT_COST * ceil_div(tiles_n, width)
+
+    return min(v, min(range(limit, 0, -1), key=cost) * schedule.block_n)
