@@ -92,7 +92,7 @@ class TritonBackend:
         statistics = Statistics(logprob_M, shift_M, log_sum_M, entropy_M if with_entropy else None)
         if M == 0:
             return statistics
-        schedule = tile_schedule(hidden_MH.element_size())
+        schedule = tile_schedule(H, hidden_MH.element_size())
         chunk = tokens_per_chunk(M, V, schedule)
         tiles_n = ceil_div(V, schedule.block_n)
         planes = 3 if with_entropy else 2
@@ -164,7 +164,7 @@ class TritonBackend:
                 torch.zeros_like(hidden_MH) if needs_hidden else None,
                 torch.zeros_like(weight_VH) if needs_weight else None,
             )
-        schedule = tile_schedule(hidden_MH.element_size())
+        schedule = tile_schedule(H, hidden_MH.element_size())
         columns = columns_per_split(
             M, V, weight_VH.element_size(), schedule, _multiprocessors(weight_VH.device)
         )

@@ -30,14 +30,16 @@ class Schedule:
     num_stages: int
 
 
-def tile_schedule(element_size: int) -> Schedule:
-    """The schedule for inputs of ``element_size`` bytes."""
+def tile_schedule(h: int, element_size: int) -> Schedule:
+    """The schedule for rows of ``h`` values of ``element_size`` bytes."""
     if element_size == 4:
         # fp32 products run on the plain ALUs: registers, not bandwidth, are short.
         return Schedule(block_m=64, block_n=64, block_k=32, group_m=8, num_warps=4, num_stages=2)
     # Two consumer groups of 128 rows each share one weight tile; three stages of 48 KiB fill
     # Hopper's shared memory, and 64 columns of bf16 are one 128-byte swizzle line.
-    return Schedule(block_m=256, block_n=128, block_k=64, group_m=8, num_warps=8, num_stages=3)
+    # A band's tokens take group·256·H·2 bytes of L2: wider bands fit where rows are short.
+    group = 16 if h <= 2048 else 8
+    return Schedule(block_m=256, block_n=128, block_k=64, group_m=group, num_warps=8, num_stages=3)
 
 
 def ceil_div(a: int, b: int) -> int:
