@@ -33,8 +33,9 @@ class Schedule:
 def tile_schedule(h: int, element_size: int) -> Schedule:
     """The schedule for rows of ``h`` values of ``element_size`` bytes."""
     if element_size == 4:
-        # fp32 products run on the plain ALUs: registers, not bandwidth, are short.
-        return Schedule(block_m=64, block_n=64, block_k=32, group_m=8, num_warps=4, num_stages=2)
+        # fp32 products run on the plain ALUs, and the compensated sum doubles their
+        # accumulators: registers, not bandwidth, are short.
+        return Schedule(block_m=64, block_n=64, block_k=16, group_m=8, num_warps=4, num_stages=2)
     # Two consumer groups of 128 rows each share one weight tile; three stages of 48 KiB fill
     # Hopper's shared memory, and 64 columns of bf16 are one 128-byte swizzle line.
     # A band's tokens take group·256·H·2 bytes of L2: wider bands fit where rows are short.

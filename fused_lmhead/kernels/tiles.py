@@ -15,6 +15,20 @@ def tile_of_program(tiles_m, tiles_n, GROUP_M: tl.constexpr):
 
 
 @triton.jit
+def add_product(logits, carry, hidden, weight, PRECISION: tl.constexpr):
+    """logits + hidden @ weight, and what fp32 lost in the sum where exactness is asked for.
+
+    The compensated sum keeps the error of a long fp32 product at that of one block of it.
+    """
+    if PRECISION == "ieee":
+        part = tl.dot(hidden, weight, input_precision="ieee") - carry
+        total = logits + part
+        return total, (total - logits) - part
+    else:
+        return tl.dot(hidden, weight, logits, input_precision=PRECISION), carry
+
+
+@triton.jit
 def tile_product(
     hidden_ref,
     weight_ref,
@@ -35,11 +49,15 @@ def tile_product(
     boxes, which the hardware pads with zeros; else they are pointers to contiguous rows.
     """
     logits = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    if PRECISION == "ieee":
+        carry = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    else:
+        carry = 0.0
     if TMA:
         for k in range(0, H, BLOCK_K):
             hidden = hidden_ref.load([first_row, k])
             weight = weight_ref.load([first_column, k])
-            logits = tl.dot(hidden, weight.T, logits, input_precision=PRECISION)
+            logits, carry = add_product(logits, carry, hidden, weight.T, PRECISION)
     else:
         # 64-bit: V·H nears 2^31 for every head of interest. Rows past the end repeat the last.
         row = tl.minimum(first_row + tl.arange(0, BLOCK_M), M - 1).to(tl.int64)
@@ -54,7 +72,7 @@ def tile_product(
             else:
                 hidden = tl.load(hidden_ptrs, mask=step[None, :] < H - k, other=0.0)
                 weight = tl.load(weight_ptrs, mask=step[:, None] < H - k, other=0.0)
-            logits = tl.dot(hidden, weight, logits, input_precision=PRECISION)
+            logits, carry = add_product(logits, carry, hidden, weight, PRECISION)
             hidden_ptrs += BLOCK_K
             weight_ptrs += BLOCK_K
     return logits

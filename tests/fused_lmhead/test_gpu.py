@@ -36,11 +36,12 @@ def triton_solution(problem, temperature: float = 1.0) -> Solution:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_fp32_is_exact(shape, temperature: float):
     problem = make_problem(*shape, torch.float32, "cuda")
-    errors = triton_solution(problem, temperature).errors(
-        oracle(problem, temperature, torch.float64)
-    )
-    assert errors["logprob"] <= 4e-6
-    assert errors["entropy"] <= 4e-6
+    expected = oracle(problem, temperature, torch.float64)
+    errors = triton_solution(problem, temperature).errors(expected)
+    allowed = same_dtype_torch(problem, temperature).errors(expected)
+    print({name: (f"{errors[name]:.2e}", f"torch {allowed[name]:.2e}") for name in errors})
+    assert errors["logprob"] <= max(2e-6, allowed["logprob"])
+    assert errors["entropy"] <= max(2e-6, allowed["entropy"])
     assert errors["d_hidden"] <= 2.34e-5
     assert errors["d_weight"] <= 2.80e-5
 
