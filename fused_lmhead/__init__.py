@@ -1,5 +1,5 @@
 """Per-token log-probabilities and entropy of a language-model head, without its logits."""
 
-from fused_lmhead.ops import fused_linear_logprob
+from fused_lmhead.ops import describe_schedule, fused_linear_logprob
 
-__all__ = ["fused_linear_logprob"]
+__all__ = ["describe_schedule", "fused_linear_logprob"]

@@ -19,13 +19,7 @@ from fused_lmhead.kernels.backward import logit_gradient_kernel
 from fused_lmhead.kernels.forward import partials_kernel
 from fused_lmhead.kernels.merge import merge_kernel
 from fused_lmhead.problem import Statistics
-from fused_lmhead.schedules import (
-    Schedule,
-    ceil_div,
-    columns_per_split,
-    tile_schedule,
-    tokens_per_chunk,
-)
+from fused_lmhead.schedules import Plan, Schedule, ceil_div, plan
 
 _LOG2_E = math.log2(math.e)
 
@@ -33,11 +27,6 @@ _LOG2_E = math.log2(math.e)
 def _on(device: torch.device) -> AbstractContextManager[object]:
     # Triton launches on the current device, which need not be the tensors'.
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
-
-
-def _precision(dtype: torch.dtype) -> str:
-    # fp32 asks for exactness; Triton's own default would be TF32.
-    return "ieee" if dtype is torch.float32 else "tf32"
 
 
 @cache
@@ -52,6 +41,25 @@ def _multiprocessors(device: torch.device) -> int:
     if device.type == "cpu":
         return 1
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def plan_for(m: int, h: int, v: int, dtype: torch.dtype, device: torch.device) -> Plan:
+    """The plan that this backend follows for a shape (M at least 1) on ``device``."""
+    return plan(m, h, v, dtype.itemsize, _multiprocessors(device))
+
+
+def _tile_options(tile: Schedule, dtype: torch.dtype) -> dict[str, int | str]:
+    """What both tile kernels compile for."""
+    return {
+        "GROUP_M": tile.group_m,
+        "BLOCK_M": tile.block_m,
+        "BLOCK_N": tile.block_n,
+        "BLOCK_K": tile.block_k,
+        # fp32 asks for exactness; Triton's own default would be TF32.
+        "PRECISION": "ieee" if dtype is torch.float32 else "tf32",
+        "num_warps": tile.num_warps,
+        "num_stages": tile.num_stages,
+    }
 
 
 def _tiles(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor | None:
@@ -87,24 +95,25 @@ class TritonBackend:
     ) -> Statistics:
         """See :class:`fused_lmhead.problem.Backend`. Workspace: at most 256 MiB."""
         (M, H), V = hidden_MH.shape, weight_VH.shape[0]
-        rows = hidden_MH.new_empty((4, M), dtype=torch.float32)
-        logprob_M, shift_M, log_sum_M, entropy_M = rows
+        # Apart, not rows of one tensor: an odd M would unalign them and compile anew.
+        logprob_M, shift_M, log_sum_M, entropy_M, target_logit_M = (
+            hidden_MH.new_empty(M, dtype=torch.float32) for _ in range(5)
+        )
         statistics = Statistics(logprob_M, shift_M, log_sum_M, entropy_M if with_entropy else None)
         if M == 0:
             return statistics
-        schedule = tile_schedule(H, hidden_MH.element_size())
-        chunk = tokens_per_chunk(M, V, schedule)
-        tiles_n = ceil_div(V, schedule.block_n)
+        plan = plan_for(M, H, V, weight_VH.dtype, weight_VH.device)
+        tile, chunk = plan.tile, plan.tokens_per_chunk
+        tiles_n = ceil_div(V, tile.block_n)
         planes = 3 if with_entropy else 2
         workspace = hidden_MH.new_empty(planes * tiles_n * min(M, chunk), dtype=torch.float32)
-        target_logit_M = hidden_MH.new_empty(M, dtype=torch.float32)
         scale = _LOG2_E / temperature
         with _on(hidden_MH.device):
             for first in range(0, M, chunk):
                 part = slice(first, min(first + chunk, M))
                 m = part.stop - part.start
-                hidden, weight, tma = _operands(hidden_MH[part], weight_VH, schedule)
-                partials_kernel[(ceil_div(m, schedule.block_m) * tiles_n,)](
+                hidden, weight, tma = _operands(hidden_MH[part], weight_VH, tile)
+                partials_kernel[(ceil_div(m, tile.block_m) * tiles_n,)](
                     hidden,
                     weight,
                     target_M[part],
@@ -116,13 +125,7 @@ class TritonBackend:
                     scale,
                     ENTROPY=with_entropy,
                     TMA=tma,
-                    GROUP_M=schedule.group_m,
-                    BLOCK_M=schedule.block_m,
-                    BLOCK_N=schedule.block_n,
-                    BLOCK_K=schedule.block_k,
-                    PRECISION=_precision(weight_VH.dtype),
-                    num_warps=schedule.num_warps,
-                    num_stages=schedule.num_stages,
+                    **_tile_options(tile, weight_VH.dtype),
                 )
                 merge_kernel[(ceil_div(m, 32),)](
                     workspace,
@@ -164,26 +167,22 @@ class TritonBackend:
                 torch.zeros_like(hidden_MH) if needs_hidden else None,
                 torch.zeros_like(weight_VH) if needs_weight else None,
             )
-        schedule = tile_schedule(H, hidden_MH.element_size())
-        columns = columns_per_split(
-            M, V, weight_VH.element_size(), schedule, _multiprocessors(weight_VH.device)
-        )
+        plan = plan_for(M, H, V, weight_VH.dtype, weight_VH.device)
+        tile, columns = plan.tile, plan.columns_per_split
         d_hidden_MH = (
             hidden_MH.new_zeros(hidden_MH.shape, dtype=torch.float32) if needs_hidden else None
         )
         d_weight_VH = torch.empty_like(weight_VH) if needs_weight else None
         workspace = weight_VH.new_empty(M * columns)
         entropy_M = statistics.entropy_M if grad_entropy_M is not None else None
-        hidden, weight, tma = _operands(hidden_MH, weight_VH, schedule)
+        hidden, weight, tma = _operands(hidden_MH, weight_VH, tile)
         with _on(hidden_MH.device):
             for first in range(0, V, columns):
                 part = slice(first, min(first + columns, V))
                 n = part.stop - part.start
                 dz_Mn = workspace[: M * n].view(M, n)
-                out = _tiles(dz_Mn, schedule.block_m, schedule.block_n)
-                logit_gradient_kernel[
-                    (ceil_div(M, schedule.block_m) * ceil_div(n, schedule.block_n),)
-                ](
+                out = _tiles(dz_Mn, tile.block_m, tile.block_n)
+                logit_gradient_kernel[(ceil_div(M, tile.block_m) * ceil_div(n, tile.block_n),)](
                     hidden,
                     weight,
                     target_M,
@@ -203,13 +202,7 @@ class TritonBackend:
                     ENTROPY=grad_entropy_M is not None,
                     TMA=tma,
                     TMA_OUT=out is not None,
-                    GROUP_M=schedule.group_m,
-                    BLOCK_M=schedule.block_m,
-                    BLOCK_N=schedule.block_n,
-                    BLOCK_K=schedule.block_k,
-                    PRECISION=_precision(weight_VH.dtype),
-                    num_warps=schedule.num_warps,
-                    num_stages=schedule.num_stages,
+                    **_tile_options(tile, weight_VH.dtype),
                 )
                 if d_hidden_MH is not None:
                     _accumulate(d_hidden_MH, dz_Mn, weight_VH[part])

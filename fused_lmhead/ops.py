@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from dataclasses import asdict
 from typing import Literal, overload
 
 import torch
@@ -126,6 +127,27 @@ def fused_linear_logprob(
         )
     logprob = logprob_M.reshape(target.shape)
     return (logprob, entropy_M.reshape(target.shape)) if return_entropy else logprob
+
+
+def describe_schedule(
+    m: int, h: int, v: int, dtype: torch.dtype, device: torch.device | str
+) -> dict[str, int]:
+    """What the triton backend chooses for ``m`` tokens (at least 1), H ``h`` and V ``v``.
+
+    Returns:
+        tile sizes, warps, stages, tokens per forward launch and columns per backward split.
+
+    Raises:
+        ModuleNotFoundError: triton is not installed.
+    """
+    from fused_lmhead.launch import plan_for
+
+    plan = plan_for(m, h, v, dtype, torch.device(device))
+    return {
+        **asdict(plan.tile),
+        "tokens_per_chunk": plan.tokens_per_chunk,
+        "columns_per_split": plan.columns_per_split,
+    }
 
 
 def _check_tensors(hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> None:

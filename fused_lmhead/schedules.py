@@ -78,3 +78,22 @@ def columns_per_split(
         return waves + _SPLIT_COST * ceil_div(tiles_n, width)
 
     return min(v, min(range(limit, 0, -1), key=cost) * schedule.block_n)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a forward and backward pass of one shape decides before it launches."""
+
+    tile: Schedule
+    tokens_per_chunk: int
+    columns_per_split: int
+
+
+def plan(m: int, h: int, v: int, element_size: int, multiprocessors: int) -> Plan:
+    """The plan of M tokens (at least 1), H, V for inputs of ``element_size`` bytes."""
+    tile = tile_schedule(h, element_size)
+    return Plan(
+        tile,
+        tokens_per_chunk(m, v, tile),
+        columns_per_split(m, v, element_size, tile, multiprocessors),
+    )
