@@ -36,11 +36,12 @@ def tile_schedule(h: int, element_size: int) -> Schedule:
         # fp32 products run on the plain ALUs, and the compensated sum doubles their
         # accumulators: registers, not bandwidth, are short.
         return Schedule(block_m=64, block_n=64, block_k=16, group_m=8, num_warps=4, num_stages=2)
-    # Two consumer groups of 128 rows each share one weight tile; three stages of 48 KiB fill
-    # Hopper's shared memory, and 64 columns of bf16 are one 128-byte swizzle line.
-    # A band's tokens take group·256·H·2 bytes of L2: wider bands fit where rows are short.
-    group = 16 if h <= 2048 else 8
-    return Schedule(block_m=256, block_n=128, block_k=64, group_m=group, num_warps=8, num_stages=3)
+    # 128x256 rather than 256x128: each token row then has half as many tiles, so half the
+    # statistics to write and merge, and fewer live registers in the epilogue. Three stages of
+    # 48 KiB fill Hopper's shared memory; 64 columns of bf16 are one 128-byte swizzle line.
+    # A band's tokens take group·128·H·2 bytes of L2: wider bands fit where rows are short.
+    group = 32 if h <= 2048 else 16
+    return Schedule(block_m=128, block_n=256, block_k=64, group_m=group, num_warps=8, num_stages=3)
 
 
 def ceil_div(a: int, b: int) -> int:
