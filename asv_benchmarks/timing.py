@@ -1,0 +1,167 @@
+"""The one timer of all families.
+
+Why each rule (51 processes of unchanged kernels on an H200 whose clocks are not
+locked): host jitter goes with graph replay; power capping goes with an idle gap
+before each sample; a kernel far under 0.3 ms must not be paced, since the clock
+idles down; one over 20 ms is capped inside itself, where only the minimum after
+a gap of three lengths holds still.
+
+The protocol is a value from a pure function and the loop takes any ``Subject``,
+so both are tested without a GPU. ``graph.py`` holds the GPU's subject.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from asv_benchmarks.conditions import Conditions, Monitor, summarise
+
+BACK_TO_BACK_BELOW_MS = 0.3
+CAPPED_ABOVE_MS = 20.0
+GAP_MS = 20.0
+# A back-to-back sample is the median of a group that keeps the GPU busy this long, so
+# that the clock has risen; the group dropped first does the raising.
+GROUP_MS = 20.0
+FLUSH_MS = 0.1
+LONGEST_GROUP = 200
+
+ProtocolName = Literal["graph-back-to-back", "graph-paced", "host-clock"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to sample: ``samples`` are kept, one more is taken first and dropped."""
+
+    protocol: ProtocolName
+    statistic: Literal["median", "minimum"]
+    gap_ms: float
+    samples: int
+    group: int = 1
+
+
+def gpu_plan(length_ms: float) -> Plan:
+    """The protocol for a kernel of this length; one process takes at most about 3 s."""
+    if length_ms < BACK_TO_BACK_BELOW_MS:
+        group = min(LONGEST_GROUP, math.ceil(GROUP_MS / (length_ms + FLUSH_MS)))
+        return Plan("graph-back-to-back", "median", 0.0, samples=9, group=group)
+    if length_ms <= CAPPED_ABOVE_MS:
+        return Plan("graph-paced", "median", GAP_MS, samples=9)
+    three_lengths = round(3 * length_ms, 1)
+    if length_ms <= 60:
+        return Plan("graph-paced", "minimum", three_lengths, samples=6)
+    if length_ms <= 200:
+        return Plan("graph-paced", "minimum", three_lengths, samples=3)
+    return Plan("graph-paced", "minimum", round(length_ms, 1), samples=3)
+
+
+def settled(plan: Plan, earlier: Sequence[Mapping[str, Any]]) -> Plan:
+    """``plan``, or that of the first good one of the ``earlier`` rounds of the series.
+
+    Near a limit of the protocol rounds would otherwise mix two statistics.
+    """
+    for record in earlier:
+        if record.get("status") != "ok":
+            continue
+        if record["statistic"] == plan.statistic:
+            return plan
+        return Plan(
+            record["protocol"],
+            record["statistic"],
+            record["gap_ms"],
+            samples=len(record["samples"]),
+        )
+    return plan
+
+
+def host_plan() -> Plan:
+    """The protocol on a CPU: wall clock, no gap, few samples: a laptop is to be done soon."""
+    return Plan("host-clock", "median", 0.0, samples=5)
+
+
+class Subject(Protocol):
+    """Something that can be timed again and again. Times in ms."""
+
+    def sample(self, group: int) -> list[float]:
+        """Run ``group`` times, each behind a cache flush; the time of each."""
+        ...
+
+    def poison(self) -> None:
+        """Overwrite the outputs, so that a run that writes nothing cannot pass."""
+        ...
+
+    def verify(self) -> None:
+        """Raise MismatchError unless the last outputs equal a fresh call's."""
+        ...
+
+
+class MismatchError(RuntimeError):
+    """What was timed computes something else than a plain call."""
+
+
+class HostSubject:
+    """A callable timed by the wall clock; it is called eagerly, so it cannot mismatch."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+
+    def sample(self, group: int) -> list[float]:
+        times = []
+        for _ in range(group):
+            started = time.perf_counter()
+            self._call()
+            times.append((time.perf_counter() - started) * 1000)
+        return times
+
+    def poison(self) -> None:
+        """Each call makes new outputs."""
+
+    def verify(self) -> None:
+        """Each sample was a plain call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A round: samples in ms as taken, their statistic, the conditions beside them."""
+
+    samples: tuple[float, ...]
+    value: float
+    plan: Plan
+    conditions: Conditions
+
+
+def estimate_ms(subject: Subject) -> float:
+    """The length of a run, from at most three of them or a tenth of a second."""
+    times = subject.sample(1)
+    while len(times) < 3 and sum(times) < 100:
+        times += subject.sample(1)
+    return min(times)
+
+
+def take_round(
+    subject: Subject,
+    plan: Plan,
+    monitor: Monitor,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Timing:
+    """Take the samples of one round and verify the outputs of the last.
+
+    ``sleep`` takes seconds. Conditions are read right after each kept sample.
+    """
+    samples, readings = [], []
+    for number in range(plan.samples + 1):
+        if number == plan.samples:
+            subject.poison()
+        if plan.gap_ms:
+            sleep(plan.gap_ms / 1000)
+        sample = statistics.median(subject.sample(plan.group))
+        if number:
+            samples.append(round(sample, 6))
+            readings.append(monitor.read())
+    subject.verify()
+    value = statistics.median(samples) if plan.statistic == "median" else min(samples)
+    return Timing(tuple(samples), value, plan, summarise(readings))
