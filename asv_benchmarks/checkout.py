@@ -1,0 +1,61 @@
+"""Import ``fused_lmhead`` from the commit to be measured, or not at all.
+
+A wrong checkout gives perfect flat lines: an editable install, a copy on
+PYTHONPATH or a module imported before the fork would be timed as if it were
+every commit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+PACKAGE = "fused_lmhead"
+
+
+class WrongCheckoutError(RuntimeError):
+    """What was imported is not the commit to be measured."""
+
+
+def import_measured(checkout: Path, commit: str) -> ModuleType:
+    """Import the package from ``checkout``, whose HEAD must be ``commit``.
+
+    Raises NotImplementedError where the commit has no such package (asv then
+    records the benchmark as skipped) and WrongCheckoutError where the package
+    lies elsewhere or the checkout is of another commit.
+    """
+    head_file = checkout / ".git" / "HEAD"
+    head = head_file.read_text().strip() if head_file.is_file() else "not a git checkout"
+    if head != commit:
+        raise WrongCheckoutError(f"{checkout} is at {head}, to be measured is {commit}")
+    try:
+        package = importlib.import_module(PACKAGE)
+    except ModuleNotFoundError as error:
+        if error.name != PACKAGE:
+            raise
+        raise NotImplementedError(f"commit {commit[:8]} has no package {PACKAGE}") from None
+    verify_loaded(checkout)
+    return package
+
+
+def verify_loaded(checkout: Path) -> None:
+    """Raise WrongCheckoutError if any loaded module of the package lies elsewhere."""
+    root = checkout.resolve()
+    for name, module in tuple(sys.modules.items()):
+        if name != PACKAGE and not name.startswith(PACKAGE + "."):
+            continue
+        file = getattr(module, "__file__", None)
+        if file is None or not Path(file).resolve().is_relative_to(root):
+            raise WrongCheckoutError(
+                f"{name} was imported from {file}, not from the checkout {checkout}; "
+                "remove the other copy from the path or from the environment"
+            )
+
+
+def relative_file(package: ModuleType, checkout: Path) -> str:
+    """The package's file, relative to the checkout."""
+    if package.__file__ is None:
+        raise WrongCheckoutError(f"{package.__name__} has no file")
+    return Path(package.__file__).resolve().relative_to(checkout.resolve()).as_posix()

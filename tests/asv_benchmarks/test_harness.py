@@ -1,0 +1,286 @@
+"""The frame around a benchmark, in this process: every outcome leaves its line."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from asv_benchmarks import checkout, harness
+from asv_benchmarks.calls import describe_schedule, fused_function
+from asv_benchmarks.checkout import WrongCheckoutError, import_measured, relative_file
+from asv_benchmarks.conditions import Reading
+from asv_benchmarks.device import Gpu
+from asv_benchmarks.harness import Family
+from asv_benchmarks.lock import BusyError, gpu_lock
+from asv_benchmarks.watchdog import Watchdog
+from asv_benchmarks.workloads import Device, Workload
+
+COMMIT = "c" * 40
+SMOKE = ("smoke", 2048, 1)
+
+
+@pytest.fixture(autouse=True)
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A synthetic checkout at ``COMMIT`` whose package has a name of its own."""
+    root = tmp_path / "checkout"
+    package = root / "toy_lmhead"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("def work():\n    return ()\n")
+    (root / ".git").mkdir()
+    (root / ".git" / "HEAD").write_text(COMMIT + "\n")
+    monkeypatch.setattr(checkout, "PACKAGE", "toy_lmhead")
+    monkeypatch.syspath_prepend(str(root))
+    yield root
+    sys.modules.pop("toy_lmhead", None)
+    sys.modules.pop("toy_lmhead.late", None)
+
+
+class Toy(Family):
+    family = "forward"
+    prepared: Callable[[], Any] = staticmethod(lambda: ())
+
+    def prepare(
+        self, fused_lmhead: ModuleType, workload: Workload, device: Device
+    ) -> Callable[[], Any]:
+        assert fused_lmhead.__name__ == "toy_lmhead"
+        return type(self).prepared
+
+
+def lines(results: Path) -> list[dict[str, Any]]:
+    (path,) = (results / "rounds").iterdir()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def run(benchmark: Any) -> Any:
+    benchmark.setup(*SMOKE)
+    try:
+        return benchmark.track_time(*SMOKE)
+    finally:
+        benchmark.teardown(*SMOKE)
+
+
+def test_a_round_is_returned_to_asv_and_recorded(handed_over) -> None:
+    results = handed_over()
+    returned = [run(Toy()), run(Toy())]
+    recorded = lines(results)
+    assert [line["round"] for line in recorded] == [0, 1]
+    for line, result in zip(recorded, returned, strict=True):
+        assert result == {"samples": line["samples"], "number": 1}
+        assert line["status"] == "ok"
+        assert line["value"] == sorted(line["samples"])[2]
+        assert (line["protocol"], line["statistic"]) == ("host-clock", "median")
+        assert (line["m"], line["h"], line["v"], line["entropy"]) == (2048, 64, 1000, "off")
+        assert line["fused_lmhead_file"] == "toy_lmhead/__init__.py"
+        assert line["params"] == {"model": "smoke", "tokens": 2048, "tp": 1}
+        assert line["gpu"] is None
+        assert line["benchmark"].endswith("test_harness.Toy.track_time")
+
+
+def test_asv_finds_rounds_on_the_function() -> None:
+    assert Toy().track_time.rounds == 3
+    assert Toy().track_time.family == "forward"
+
+
+def test_a_failing_call_is_recorded_and_raised(handed_over) -> None:
+    results = handed_over()
+    calls: list[int] = []
+
+    class Fails(Toy):
+        family = "forward"
+
+        @staticmethod
+        def prepared() -> None:
+            calls.append(1)
+            if len(calls) > 3:
+                raise MemoryError("out of memory\ntraceback")
+
+    with pytest.raises(MemoryError):
+        run(Fails())
+    (line,) = lines(results)
+    assert (line["status"], line["reason"]) == ("failed", "MemoryError: out of memory")
+    assert (line["samples"], line["value"]) == ([], None)
+
+
+def test_a_schedule_that_is_no_json_fails_with_its_reason(handed_over) -> None:
+    results = handed_over()
+
+    class Odd(Toy):
+        family = "forward"
+
+        def describe(self, *_: object) -> dict[str, Any]:
+            return {"schedule": object()}
+
+    with pytest.raises(TypeError):
+        run(Odd())
+    (line,) = lines(results)
+    assert line["status"] == "failed"
+    assert "not JSON serializable" in line["reason"]
+
+
+def test_what_is_not_there_is_a_skip_in_setup(handed_over) -> None:
+    results = handed_over()
+
+    class Lacks(Toy):
+        family = "forward"
+
+        @staticmethod
+        def prepared() -> None:
+            raise NotImplementedError("no such mode yet")
+
+    with pytest.raises(NotImplementedError):
+        Lacks().setup(*SMOKE)
+    (line,) = lines(results)
+    assert (line["status"], line["reason"]) == ("skipped", "no such mode yet")
+
+
+def test_a_workload_beyond_the_device_is_a_skip(handed_over) -> None:
+    results = handed_over()
+    with pytest.raises(NotImplementedError):
+        Toy().setup("kimi-k2", 8192, 1)
+    assert lines(results)[0]["status"] == "skipped"
+
+
+def test_a_gpu_environment_without_a_gpu_is_a_failure(
+    handed_over, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = handed_over(device="gpu", environment="checkout-py3.12-gpu", gpu_index=0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(RuntimeError, match="finds no CUDA device"):
+        Toy().setup(*SMOKE)
+    (line,) = lines(results)
+    assert line["status"] == "failed"
+    assert line["environment"] == "checkout-py3.12-gpu"
+    assert line["samples"] == []
+
+
+def test_a_gpu_round_is_locked_watched_and_planned_by_length(
+    handed_over, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    graph = importlib.import_module("asv_benchmarks.graph")
+    results = handed_over(device="gpu", environment="checkout-py3.12-gpu", gpu_index=1)
+    gpu = Gpu(1, "GPU-synthetic", "NVIDIA Fake", "580.1")
+    held: list[bool] = []
+
+    class Subject:
+        def __init__(self, call: Callable[[], Any]) -> None:
+            with pytest.raises(BusyError):
+                gpu_lock(gpu.uuid, "process", tmp_path).acquire(timeout_s=0)
+            held.append(True)
+
+        def sample(self, group: int) -> list[float]:
+            return [0.5] * group
+
+        def poison(self) -> None: ...
+
+        def verify(self) -> None: ...
+
+    class Monitor:
+        def __init__(self, index: int) -> None:
+            assert index == 1
+
+        def read(self) -> Reading:
+            return Reading(1980, 350.0, 44, 0x4, 1)
+
+    monkeypatch.setattr(harness, "visible_gpu", lambda: gpu)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(harness, "NvmlMonitor", Monitor)
+    monkeypatch.setattr(graph, "GraphSubject", Subject)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert run(Toy())["samples"] == [0.5] * 9
+    assert held == [True]
+    gpu_lock(gpu.uuid, "process", tmp_path).acquire(timeout_s=0)
+    (line,) = lines(results)
+    assert (line["protocol"], line["gap_ms"], line["value"]) == ("graph-paced", 20.0, 0.5)
+    assert (line["gpu"], line["gpu_uuid"], line["driver"]) == (gpu.name, gpu.uuid, gpu.driver)
+    assert (line["sm_clock_mhz"], line["power_w"], line["temperature_c"]) == (1980, 350, 44)
+    assert line["clock_event_reasons"] == ["sw_power_cap"]
+    assert line["other_gpu_processes"] == 0
+
+    monkeypatch.setattr(harness, "visible_gpu", lambda: dataclasses.replace(gpu, index=0))
+    with pytest.raises(RuntimeError, match="started for GPU 1, this process sees GPU 0"):
+        Toy().setup(*SMOKE)
+
+
+def test_nothing_is_written_where_asv_saves_nothing(handed_over, tmp_path: Path) -> None:
+    handed_over(results=None)
+    assert run(Toy())["number"] == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_checkout_of_another_commit_is_refused(measured: Path) -> None:
+    with pytest.raises(WrongCheckoutError, match="to be measured is ddd"):
+        import_measured(measured, "d" * 40)
+    with pytest.raises(WrongCheckoutError, match="not a git checkout"):
+        import_measured(measured / "toy_lmhead", COMMIT)
+
+
+def test_a_module_that_joins_later_from_elsewhere_is_noticed(measured: Path) -> None:
+    package = import_measured(measured, COMMIT)
+    assert relative_file(package, measured) == "toy_lmhead/__init__.py"
+    late = ModuleType("toy_lmhead.late")
+    late.__file__ = "/elsewhere/toy_lmhead/late.py"
+    sys.modules["toy_lmhead.late"] = late
+    with pytest.raises(WrongCheckoutError, match=r"toy_lmhead\.late was imported from /elsewhere"):
+        checkout.verify_loaded(measured)
+
+
+def test_a_broken_import_is_a_failure_and_not_a_skip(measured: Path) -> None:
+    (measured / "toy_lmhead" / "__init__.py").write_text("import no_such_dependency\n")
+    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+        import_measured(measured, COMMIT)
+
+
+def test_the_watchdog_speaks_before_the_process_is_killed() -> None:
+    reasons: list[str] = []
+    left = threading.Event()
+    Watchdog(0.05, reasons.append, leave=lambda code: left.set()).start()
+    assert left.wait(5)
+    assert reasons == ["TimeoutError: no result within 0.0475 s"]
+
+    early = Watchdog(0.05, reasons.append, leave=lambda code: left.set())
+    early.start()
+    early.stop()
+    assert not threading.Event().wait(0.1)
+    assert len(reasons) == 1
+
+
+def test_an_api_that_a_commit_lacks_is_named() -> None:
+    old = ModuleType("old")
+    with pytest.raises(NotImplementedError, match="no fused_linear_logprob"):
+        fused_function(old, "cpu")
+    old.fused_linear_logprob = lambda hidden, weight, target, *, backend: None  # type: ignore[attr-defined]
+    assert fused_function(old, "cpu") is old.fused_linear_logprob
+    with pytest.raises(NotImplementedError, match="takes no return_entropy"):
+        fused_function(old, "cpu", "return_entropy")
+    old.fused_linear_logprob = lambda hidden, weight, target: None  # type: ignore[attr-defined]
+    with pytest.raises(NotImplementedError, match="takes no backend"):
+        fused_function(old, "cpu")
+
+
+def test_a_commit_without_triton_is_skipped_on_a_gpu() -> None:
+    torch_only = ModuleType("toy_lmhead")
+    torch_only.fused_linear_logprob = lambda hidden, weight, target, *, backend: None  # type: ignore[attr-defined]
+    with pytest.raises(NotImplementedError, match="no Triton backend"):
+        fused_function(torch_only, "gpu")
+
+
+def test_a_schedule_is_asked_for_where_the_commit_has_one() -> None:
+    pytest.importorskip("torch")
+    module = ModuleType("toy_lmhead")
+    workload = Workload("nemotron-super", 16384, 4)
+    assert describe_schedule(module, workload, "gpu") is None
+    module.describe_schedule = lambda m, h, v, dtype, device: {"shape": [m, h, v], "on": device}  # type: ignore[attr-defined]
+    described = describe_schedule(module, workload, "gpu")
+    assert described == {"shape": [16384, 4096, 32768], "on": "cuda"}
+    assert describe_schedule(module, workload, "cpu") is None
