@@ -1,0 +1,121 @@
+"""The README's figures, from the rounds files of a results folder.
+
+    python -m asv_benchmarks.figures ratios RESULTS --commit REV
+    python -m asv_benchmarks.figures agreement RESULTS OTHER_RESULTS --commit REV
+
+``ratios`` divides each series by the cuBLAS control of its shape, ``agreement``
+compares two runs of one commit. A series' value is the median of its rounds' values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Key(NamedTuple):
+    """A series, apart from machine and environment."""
+
+    family: str
+    model: str
+    tokens: int
+    tp: int
+
+    @property
+    def shape(self) -> tuple[str, int, int]:
+        """What the control of the same shape shares."""
+        return self[1:]
+
+
+def load(results: Path, commit: str) -> dict[Key, float]:
+    """Values in ms of the newest run of ``commit`` (a prefix of its hash) in each series.
+
+    Raises SystemExit, naming the folder, where there are none.
+    """
+    rounds: dict[Key, dict[str, list[float]]] = {}
+    for path in sorted(results.glob("rounds/*.jsonl")):
+        for line in path.read_text().splitlines():
+            record: dict[str, Any] = json.loads(line)
+            if record["status"] != "ok" or not record["commit"].startswith(commit):
+                continue
+            key = Key(record["family"], **record["params"])
+            rounds.setdefault(key, {}).setdefault(record["run"], []).append(record["value"])
+    if not rounds:
+        raise SystemExit(f"{results}/rounds holds no good round of commit {commit}")
+    # A run's id begins with its time.
+    return {key: statistics.median(runs[max(runs)]) for key, runs in rounds.items()}
+
+
+def ratios(values: Mapping[Key, float]) -> dict[Key, float]:
+    """Each series over the control of its shape, where that was measured."""
+    controls = {key.shape: value for key, value in values.items() if key.family == "control"}
+    return {
+        key: value / controls[key.shape]
+        for key, value in values.items()
+        if key.family != "control" and key.shape in controls
+    }
+
+
+def differences(one: Mapping[Key, float], other: Mapping[Key, float]) -> dict[Key, float]:
+    """Relative difference of the two runs, for the series that both have."""
+    return {key: other[key] / value - 1 for key, value in one.items() if key in other}
+
+
+def ratio_table(values: Mapping[Key, float]) -> str:
+    """Markdown: a row a shape, a column a family, in units of the control."""
+    found = ratios(values)
+    families = sorted({key.family for key in found})
+    lines = [
+        "| model | tokens | TP | control ms | " + " | ".join(families) + " |",
+        "| --- | --- | --- | --- |" + " --- |" * len(families),
+    ]
+    for control in sorted(key for key in values if key.family == "control"):
+        cells = [
+            f"{found[key]:.3f}" if (key := control._replace(family=family)) in found else "-"
+            for family in families
+        ]
+        lines.append(
+            f"| {control.model} | {control.tokens} | {control.tp} | {values[control]:.2f} | "
+            + " | ".join(cells)
+            + " |"
+        )
+    return "\n".join(lines)
+
+
+def agreement_table(one: Mapping[Key, float], other: Mapping[Key, float]) -> str:
+    """Markdown: series by how far the two runs are apart, farthest first."""
+    found = differences(one, other)
+    lines = ["| family | model | tokens | TP | ms | again | difference |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
+    lines += [
+        f"| {key.family} | {key.model} | {key.tokens} | {key.tp} | {one[key]:.3f} | "
+        f"{other[key]:.3f} | {found[key]:+.2%} |"
+        for key in sorted(found, key=lambda key: -abs(found[key]))
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print one of the tables."""
+    parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.figures")
+    parser.add_argument("table", choices=["ratios", "agreement"])
+    parser.add_argument("results", type=Path)
+    parser.add_argument("other", type=Path, nargs="?", help="the second run, for agreement")
+    parser.add_argument("--commit", required=True, help="hash, or its first characters")
+    chosen = parser.parse_args(arguments)
+    values = load(chosen.results, chosen.commit)
+    if chosen.table == "ratios":
+        print(ratio_table(values))
+    elif chosen.other is None:
+        parser.error("agreement compares two results folders, got one")
+    else:
+        print(agreement_table(values, load(chosen.other, chosen.commit)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

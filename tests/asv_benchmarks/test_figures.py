@@ -1,0 +1,57 @@
+"""The README's tables, on synthetic rounds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from asv_benchmarks.figures import Key, differences, load, main, ratios
+
+
+def write_rounds(folder: Path, run: str, values: dict[str, list[float]]) -> None:
+    """Synthetic rounds of one commit; families of one shape."""
+    (folder / "rounds").mkdir(parents=True, exist_ok=True)
+    with (folder / "rounds" / "abcd1234-env-gpu-machine.jsonl").open("a") as file:
+        for family, rounds in values.items():
+            for value in rounds:
+                record = {
+                    "run": run,
+                    "commit": "abcd1234" + "0" * 32,
+                    "family": family,
+                    "params": {"model": "toy", "tokens": 2048, "tp": 1},
+                    "status": "ok",
+                    "value": value,
+                }
+                file.write(json.dumps(record) + "\n")
+
+
+def test_a_series_is_the_median_of_its_newest_runs_rounds(tmp_path: Path):
+    write_rounds(tmp_path, "20260101T000000Z-a", {"control": [9.0, 9.0, 9.0]})
+    write_rounds(tmp_path, "20260102T000000Z-a", {"control": [2.0, 8.0, 2.2]})
+    assert load(tmp_path, "abcd") == {Key("control", "toy", 2048, 1): 2.2}
+
+
+def test_ratios_are_to_the_control_of_the_same_shape(tmp_path: Path):
+    write_rounds(tmp_path, "r", {"control": [2.0], "forward": [2.1], "two_pass": [6.0]})
+    values = load(tmp_path, "abcd1234")
+    values[Key("forward", "toy", 4096, 1)] = 5.0  # no control of this shape
+    assert {key.family: ratio for key, ratio in ratios(values).items()} == {
+        "forward": 1.05,
+        "two_pass": 3.0,
+    }
+
+
+def test_two_runs_are_compared_series_by_series(tmp_path: Path, capsys):
+    write_rounds(tmp_path / "one", "r", {"control": [2.0], "forward": [4.0]})
+    write_rounds(tmp_path / "two", "s", {"control": [2.02], "forward": [3.9]})
+    found = differences(load(tmp_path / "one", "ab"), load(tmp_path / "two", "ab"))
+    assert found[Key("control", "toy", 2048, 1)] == pytest.approx(0.01)
+    main(["agreement", str(tmp_path / "one"), str(tmp_path / "two"), "--commit", "ab"])
+    assert "| forward | toy | 2048 | 1 | 4.000 | 3.900 | -2.50% |" in capsys.readouterr().out
+
+
+def test_a_folder_without_the_commit_is_named(tmp_path: Path):
+    with pytest.raises(SystemExit, match="no good round of commit beef"):
+        load(tmp_path, "beef")
