@@ -1,0 +1,66 @@
+"""How verdicts read: numbers, changes and the summary, the same in every format."""
+
+from __future__ import annotations
+
+import re
+
+from dashboard.models import CheckReport, Commit, SeriesVerdict, Verdict
+
+NOTHING = "-"
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+
+
+def one_line(text: str) -> str:
+    """``text`` with line breaks as blanks and other control characters made visible."""
+    flat = " ".join(text.split())
+    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", flat)
+
+
+def short(commit: Commit) -> str:
+    """The first eight digits of the commit's hash."""
+    return one_line(commit.hash)[:8]
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, or a dash."""
+    return NOTHING if value is None else f"{value:.4g}"
+
+
+def change(verdict: SeriesVerdict) -> str:
+    """The change in percent, plus is worse; the difference where there is no ratio."""
+    if verdict.ratio is not None:
+        return f"{percent(verdict.ratio)} %"
+    if verdict.difference is not None:
+        return f"{verdict.difference:+.4g} {one_line(verdict.series.unit)}".rstrip()
+    return NOTHING
+
+
+def interval(verdict: SeriesVerdict) -> str:
+    """The 95 % interval of the change, or a dash."""
+    if verdict.low is None or verdict.high is None:
+        return NOTHING
+    return f"{percent(verdict.low)} … {percent(verdict.high)} %"
+
+
+def percent(ratio: float) -> str:
+    """A ratio as a signed change in percent, two decimals below 10 %."""
+    value = (ratio - 1) * 100
+    return f"{value:+.2f}" if abs(value) < 10 else f"{value:+.3g}"
+
+
+def counts(report: CheckReport) -> dict[str, int]:
+    """How many series got each verdict, worst first, without those that none got."""
+    found = {verdict.value: report.count(verdict) for verdict in Verdict}
+    return {name: n for name, n in found.items() if n}
+
+
+def summary(report: CheckReport) -> str:
+    """One line: the commits and the number of series by verdict."""
+    parts = [f"{n} {name.replace('_', ' ')}" for name, n in counts(report).items()]
+    return f"{short(report.base)} → {short(report.head)}: {', '.join(parts) or 'no series'}"
+
+
+def where(verdict: SeriesVerdict) -> str:
+    """Machine and environment."""
+    return one_line(f"{verdict.series.machine}, {verdict.series.environment}")
