@@ -1,0 +1,89 @@
+"""What the command line tells: progress and remarks on stderr, reports as text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dashboard.errors import InputError
+
+if TYPE_CHECKING:
+    from dashboard.commits import Repository
+    from dashboard.store.ingest import IngestReport
+
+
+def say(text: str) -> None:
+    """A remark on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """Write to a file, or to stdout. InputError where the file cannot be written."""
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror}") from error
+
+
+def narrated_ingest(
+    store: Path | str, results: Path, repository: Repository | None
+) -> IngestReport:
+    """Ingest with a progress bar, and every rejected file and note said."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from dashboard.store.ingest import ingest
+
+    columns = (
+        TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+    )  # fmt: skip
+    console = Console(stderr=True)
+    # a bar is for people: in a log every refresh would be a line
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("reading", total=None)
+        report = ingest(
+            store,
+            results,
+            repository,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            waiting=lambda: say(f"waiting for another ingest into {store}"),
+        )
+    for path, reason in report.rejected:
+        say(f"rejected {path}: {reason}")
+    for path, note in report.notes:
+        say(f"{path}: {note}")
+    return report
+
+
+def ingest_line(report: IngestReport, store: Path | str) -> str:
+    """An ingest's report for people."""
+    return (
+        f"{report.read} files read, {report.unchanged} unchanged, "
+        f"{len(report.rejected)} rejected; {store} holds {report.runs} runs, "
+        f"{report.series} series, {report.measurements} measurements"
+    )
+
+
+def ingest_json(report: IngestReport) -> str:
+    """An ingest's report for tools; the counts are those of the whole store."""
+    document = {
+        "files": {
+            "read": report.read,
+            "unchanged": report.unchanged,
+            "rejected": len(report.rejected),
+        },
+        "runs": report.runs,
+        "series": report.series,
+        "measurements": report.measurements,
+        "rejected": [{"path": path, "reason": reason} for path, reason in report.rejected],
+        "notes": [{"path": path, "note": note} for path, note in report.notes],
+        "seconds": report.seconds,
+    }
+    return json.dumps(document, indent=2)
