@@ -1,0 +1,1 @@
+"""The Streamlit app: pages over a store, read only."""

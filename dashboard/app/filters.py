@@ -1,0 +1,99 @@
+"""The filters beside a chart of series: what there is to choose from, and the choice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.app import frames, state, wording
+
+# Asked first: the two things that an RL trainer pays for.
+_DEFAULT_GROUPS = ("forward_entropy", "forward_backward")
+_MOST_PARAMETERS = 6
+_MOST_VALUES = 500
+
+
+def place(series: pd.DataFrame, latest: str) -> pd.DataFrame:
+    """The series of the machines and environments chosen; ``latest`` at first."""
+    places = sorted(series["place"].unique())
+    if len(places) == 1:
+        st.caption(f"Machine {wording.escape(places[0])}")
+        return series
+    chosen = state.choose_many(
+        "Machine · environment",
+        places,
+        state.MACHINE,
+        default=[latest if latest in places else places[0]],
+    )
+    return series[series["place"].isin(chosen)] if chosen else series
+
+
+def benchmark(series: pd.DataFrame, everywhere: pd.DataFrame, latest: str) -> pd.DataFrame:
+    """The series of the benchmarks (families, where they have one) chosen.
+
+    At first, those of an RL trainer's step, else the first one measured at ``latest``.
+    """
+    groups = sorted(everywhere["group"].unique())
+    there = sorted(everywhere["group"][everywhere["place"] == latest].unique()) or groups
+    default = [group for group in _DEFAULT_GROUPS if group in there] or there[:1]
+    chosen = state.choose_many("Benchmark", groups, state.BENCHMARK, default=default)
+    return series[series["group"].isin(chosen)] if chosen else series
+
+
+def shape(series: pd.DataFrame, everywhere: pd.DataFrame) -> pd.DataFrame:
+    """The series of the models, tokens, layouts and entropy modes chosen.
+
+    Options come from ``everywhere`` so that they stay put while other filters
+    change; a filter with one option is no filter and is left out.
+    """
+    chosen = series
+    for column, label, explained in (
+        (state.MODEL, "Model", None),
+        (state.TOKENS, "Tokens on a rank (M)", None),
+        (state.TP, "Layout (TP)", "How many ranks the vocabulary is split over."),
+        (state.ENTROPY, "Entropy", "off: none; metric: computed; grad: differentiable as well."),
+    ):
+        values = everywhere[column].dropna().unique()
+        if len(values) > 1:
+            options = [_plain(value) for value in sorted(values)]
+            picked = state.choose_many(label, options, column, help=explained)
+            if picked:
+                chosen = chosen[chosen[column].map(_plain).isin(picked)]
+    return chosen
+
+
+def parameters(series: pd.DataFrame) -> pd.DataFrame:
+    """The series chosen by name of parameter, for suites whose parameters we do not know."""
+    foreign = series[series["model"].isna()]
+    options: dict[str, list[str]] = {}
+    for params in foreign["params"]:
+        if isinstance(params, Mapping):
+            for name, value in params.items():
+                options.setdefault(str(name), []).append(str(value))
+    chosen = series
+    for name in sorted(options)[:_MOST_PARAMETERS]:
+        values = sorted(set(options[name]), key=_natural)
+        if 1 < len(values) <= _MOST_VALUES:
+            picked = state.choose_many(wording.escape(name), values, state.PARAM + name)
+            if picked:
+                chosen = chosen[[_has(params, name, picked) for params in chosen["params"]]]
+    return chosen
+
+
+def _has(params: object, name: str, picked: list[str]) -> bool:
+    return isinstance(params, Mapping) and str(params.get(name)) in picked
+
+
+def _plain(value: object) -> str:
+    if not frames.known(value):
+        return ""
+    return value if isinstance(value, str) else str(int(value))  # type: ignore[call-overload]
+
+
+def _natural(value: str) -> list[tuple[int, int, str]]:
+    """A sort key under which 9 comes before 10."""
+    parts = re.split(r"(\d+)", value)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]

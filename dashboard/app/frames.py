@@ -1,0 +1,268 @@
+"""Frames between the store and the charts; pandas only, no streamlit, no altair.
+
+Input columns are those of ``dashboard.store.queries``. Columns added here have
+plain names (no dot, no bracket), since Vega reads those as paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dashboard.app import wording
+
+SHAPE = ["model", "tokens", "tp"]
+RUN = ["machine", "environment", "commit"]
+CONTROL = "control"
+
+
+class Measure(StrEnum):
+    """What the y axis of a trend shows; also the words on the button and in the address."""
+
+    CONTROL = "relative to control"
+    FIRST = "relative to first"
+    ABSOLUTE = "absolute"
+
+
+def known(value: object) -> bool:
+    """Whether a cell holds something; null in pandas has several spellings."""
+    return value is not None and value is not pd.NA and value is not pd.NaT and value == value
+
+
+def number(value: object) -> float | None:
+    """A cell as a float, ``None`` where it is null."""
+    return float(value) if known(value) else None  # type: ignore[arg-type]
+
+
+def text(value: object) -> str:
+    """A cell as text, a dash where it is null."""
+    return str(value) if known(value) else wording.NONE
+
+
+def params_text(params: object) -> str:
+    """``n=10, kind='a'`` from a series' parameters by name; nothing where it has none."""
+    if not isinstance(params, Mapping):
+        return ""
+    return ", ".join(f"{name}={value}" for name, value in params.items())
+
+
+def _whole(value: object) -> int | None:
+    found = number(value)
+    return None if found is None else int(found)
+
+
+def shape_of(row: Mapping[str, Any]) -> str:
+    """The label of a series' local shape, or of its parameters in another suite."""
+    model = str(row["model"]) if known(row["model"]) else None
+    label = wording.shape_label(model, _whole(row["tokens"]), _whole(row["tp"]))
+    return label or params_text(row["params"])
+
+
+def describe(series: pd.DataFrame) -> pd.DataFrame:
+    """``series`` with ``group`` (family, else benchmark), ``heading``, ``shape`` and ``place``."""
+    out = series.copy()
+    rows = [{str(k): v for k, v in row.items()} for row in out.to_dict("records")]
+    out["group"] = [str(r["family"] if known(r["family"]) else r["benchmark"]) for r in rows]
+    out["heading"] = [wording.family_title(group) for group in out["group"]]
+    out["shape"] = [shape_of(r) for r in rows]
+    out["place"] = [f"{r['machine']} · {r['environment']}" for r in rows]
+    return out
+
+
+def points(
+    series: pd.DataFrame, measurements: pd.DataFrame, commits: Sequence[str]
+) -> pd.DataFrame:
+    """Measurements with their series' columns, by commit and then as ``series`` lists them.
+
+    ``commits`` is the graph's order; a commit outside it comes last, by date.
+    Adds ``rank`` (place in that order) and ``tick`` (the short hash).
+    """
+    columns = ["series_id", *[c for c in series.columns if c not in measurements.columns]]
+    joined = measurements.merge(series[columns], on="series_id", how="inner")
+    place = {commit: index for index, commit in enumerate(commits)}
+    joined["rank"] = joined["commit"].map(place).fillna(len(place)).astype(int)
+    joined["tick"] = ticks(joined["commit"])
+    listed = {number: index for index, number in enumerate(series["series_id"])}
+    joined["listed"] = joined["series_id"].map(listed)
+    joined = joined.sort_values(["rank", "commit_date", "listed"], kind="stable")
+    return joined.reset_index(drop=True)
+
+
+def ids(series: pd.DataFrame) -> tuple[int, ...]:
+    """The series' ids as plain numbers, to ask the store with."""
+    return tuple(int(number) for number in series["series_id"])
+
+
+def first_panels(series: pd.DataFrame, most: int, *, by_benchmark: bool) -> pd.DataFrame:
+    """The series that fit on a page, in their order.
+
+    With a panel per shape, ``most`` panels shared evenly by the benchmarks; with
+    a panel per benchmark, ``most`` lines in each.
+    """
+    groups = series["group"].drop_duplicates()
+    if by_benchmark:
+        return series[series.groupby("group").cumcount() < most]
+    share = max(most // len(groups), 1)
+    panels = series[["group", "shape"]].drop_duplicates()
+    panels = panels[panels["group"].isin(groups[:most])]
+    kept = panels[panels.groupby("group").cumcount() < share]
+    return series.merge(kept, on=["group", "shape"], how="inner")
+
+
+def ticks(commits: pd.Series) -> pd.Series:
+    """Short hashes; the whole hash where two commits share the short one."""
+    unique = pd.Series(commits.unique(), dtype="object")
+    short = unique.map(wording.short_hash)
+    clash = short.duplicated(keep=False)
+    names = dict(zip(unique, short.where(~clash, unique), strict=True))
+    return commits.map(names)
+
+
+def tick_order(frame: pd.DataFrame) -> list[str]:
+    """The commits of ``frame`` along the x axis, each once."""
+    return list(dict.fromkeys(frame.sort_values("rank", kind="stable")["tick"]))
+
+
+def _divide(frame: pd.DataFrame, value: pd.Series, low: pd.Series, high: pd.Series) -> pd.DataFrame:
+    """``y`` as the quotient; the interval adds both sides' relative errors in quadrature."""
+    out = frame.copy()
+    out["y"] = out["value"] / value
+    above = np.hypot(np.log(out["high"] / out["value"]), np.log(value / low))
+    below = np.hypot(np.log(out["value"] / out["low"]), np.log(high / value))
+    out["y_low"] = out["y"] / np.exp(below)
+    out["y_high"] = out["y"] * np.exp(above)
+    return out
+
+
+def absolute(frame: pd.DataFrame) -> pd.DataFrame:
+    """``y``, ``y_low``, ``y_high`` in the series' own unit."""
+    out = frame.copy()
+    out["y"], out["y_low"], out["y_high"] = out["value"], out["low"], out["high"]
+    return out
+
+
+def relative_to_first(frame: pd.DataFrame) -> pd.DataFrame:
+    """Each series divided by its own value at the first commit that has one."""
+    measured = frame[frame["value"].notna()]
+    first = measured.groupby("series_id", sort=False)[["commit", "value", "low", "high"]].first()
+    base = first.reindex(frame["series_id"]).set_axis(frame.index)
+    out = _divide(frame, base["value"], base["low"], base["high"])
+    # A value divided by itself has no error of its own.
+    itself = out["commit"].eq(base["commit"]) & out["value"].notna()
+    out.loc[itself, ["y", "y_low", "y_high"]] = 1.0
+    return out
+
+
+def relative_to_control(frame: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
+    """Each point divided by the control's of the same shape, machine and commit.
+
+    ``controls`` are the points of family ``control``. Points without a partner
+    have a null ``y``.
+    """
+    keys = [*RUN, *SHAPE]
+    partners = controls.dropna(subset=["value"]).drop_duplicates(keys, keep="last")
+    partners = partners[[*keys, "value", "low", "high"]]
+    both = frame[keys].merge(partners, on=keys, how="left")
+    both.index = frame.index
+    return _divide(frame, both["value"], both["low"], both["high"])
+
+
+def measured(points: pd.DataFrame, measure: Measure, controls: pd.DataFrame) -> pd.DataFrame:
+    """``points`` with what ``measure`` shows and the hover text; none without a partner."""
+    if measure is Measure.CONTROL:
+        related = relative_to_control(points, controls)
+        # A failure has no quotient and is shown none the less, where its series has any.
+        has_any = related.groupby("series_id")["y"].transform("count") > 0
+        return hover(related[has_any & (related["y"].notna() | related["value"].isna())])
+    if measure is Measure.FIRST:
+        return hover(relative_to_first(points))
+    return hover(absolute(points))
+
+
+def _conditions(row: Mapping[str, Any]) -> dict[str, str]:
+    reasons = row["clock_event_reasons"]
+    seen = [str(r) for r in reasons] if isinstance(reasons, (list, tuple, np.ndarray)) else None
+    clock, power, heat = (
+        number(row[name]) for name in ("sm_clock_mhz", "power_w", "temperature_c")
+    )
+    return {
+        "clock": wording.NONE if clock is None else f"{clock:,.0f} MHz",
+        "power": wording.NONE if power is None else f"{power:,.0f} W",
+        "heat": wording.NONE if heat is None else f"{heat:.0f} °C",
+        "throttle": wording.NONE if seen is None else ", ".join(seen) or "none",
+    }
+
+
+def hover(frame: pd.DataFrame) -> pd.DataFrame:
+    """``frame`` with the text columns that a point shows under the mouse, and ``state``.
+
+    Expects ``y`` (see :class:`Measure`). ``step`` compares with the series'
+    measured point before.
+    """
+    out = frame.copy()
+    previous = out.groupby("series_id", sort=False)["y"].transform(lambda y: y.ffill().shift())
+    rows = [{str(k): v for k, v in row.items()} for row in out.to_dict("records")]
+    out["state"] = [text(r["status"]) for r in rows]
+    out["when"] = [
+        wording.moment(r["commit_date"] if known(r["commit_date"]) else None) for r in rows
+    ]
+    out["taken"] = [
+        wording.moment(r["started_at"] if known(r["started_at"]) else None) for r in rows
+    ]
+    out["who"] = [text(r["author"]) for r in rows]
+    out["what"] = [text(r["subject"]) for r in rows]
+    out["shown_value"] = [wording.quantity(number(r["value"]), text(r["unit"]), 4) for r in rows]
+    out["shown_interval"] = [
+        wording.quantity_interval(number(r["low"]), number(r["high"]), text(r["unit"]))
+        for r in rows
+    ]
+    out["shown_y"] = [wording.ratio(number(r["y"])) for r in rows]
+    out["step"] = [wording.change(number(s)) for s in out["y"] / previous]
+    out["why"] = [text(r["reason"]) for r in rows]
+    out["n"] = [text(_whole(r["rounds"])) for r in rows]
+    out["versions"] = [
+        f"driver {text(r['driver'])} · torch {text(r['torch'])} · triton {text(r['triton'])}"
+        for r in rows
+    ]
+    conditions = pd.DataFrame([_conditions(r) for r in rows], index=out.index)
+    for name in ("clock", "power", "heat", "throttle"):
+        out[name] = conditions[name] if len(out) else pd.Series(dtype="object")
+    return out
+
+
+def limits(frame: pd.DataFrame, *, log: bool, include: float | None = None) -> tuple[float, float]:
+    """The y axis' ends: every value with its interval, and some air.
+
+    Never so close that noise looks tall, and an interval far wider than what the
+    values span is cut off rather than let it flatten them. ``include`` is a value
+    that has to be visible, such as 1 of a ratio.
+    """
+    known_values = _finite(frame["y"], log)
+    if known_values.empty:
+        return (0.1, 1.0) if log else (0.0, 1.0)
+    least, most = float(known_values.min()), float(known_values.max())
+    room = max(most - least, 0.25 * max(abs(least), abs(most)))
+    ends = _finite(pd.concat([frame["y_low"], frame["y_high"]]), log)
+    ends = pd.concat([ends.clip(least - room, most + room), known_values])
+    if log:
+        ends = ends[ends > 0]
+    if include is not None:
+        ends = pd.concat([ends, pd.Series([include])])
+    low, high = float(ends.min()), float(ends.max())
+    if log:
+        pad = max((high / low) ** 0.08, 1.02)
+        return low / pad, high * pad
+    tight = 0.06 * max(abs(low), abs(high)) or 1.0
+    pad = max(0.1 * (high - low), (tight - (high - low)) / 2)
+    return (max(low - pad, 0.0) if least >= 0 else low - pad), high + pad
+
+
+def _finite(values: pd.Series, log: bool) -> pd.Series:
+    """The values that a scale can show."""
+    numbers = values.astype(float)
+    shown = numbers[np.isfinite(numbers)]
+    return shown[shown > 0] if log else shown

@@ -1,0 +1,52 @@
+"""What a page shows instead of its charts when there is nothing to show them from."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NoReturn
+
+import streamlit as st
+
+from dashboard.app import data, wording
+from dashboard.errors import InputError
+
+
+def _stop(heading: str, body: str, command: str | None) -> NoReturn:
+    st.subheader(heading)
+    st.markdown(body)
+    if command is not None:
+        st.code(command, language="bash")
+    st.stop()
+
+
+def require_store() -> data.Source:
+    """The store to show; otherwise says what is wrong, what to do, and ends the page."""
+    path = data.store_path()
+    shown = wording.escape(str(path.absolute()))
+    ingest = f"lmhead-perf ingest --store {shlex.quote(str(path))}"
+    try:
+        at = data.source(path)
+        empty = data.series(at).empty
+    except FileNotFoundError:
+        _stop(
+            "There is no store yet",
+            f"Nothing lies at {shown}. Load the results of a benchmark run into it; this page "
+            "then shows them when it is reloaded.",
+            ingest,
+        )
+    except (OSError, InputError) as error:
+        # InputError names the file itself.
+        detail = str(error) if isinstance(error, InputError) else f"{path}: {error.strerror}"
+        _stop(
+            "The store cannot be read",
+            f"{wording.escape(detail)}\n\nA store holds nothing that the results folder lacks: "
+            "move the file away and build it again.",
+            ingest,
+        )
+    if empty:
+        _stop(
+            "The store is empty",
+            f"{shown} holds no measurement. Run the benchmarks, or load results that exist.",
+            ingest,
+        )
+    return at

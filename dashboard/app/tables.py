@@ -1,0 +1,152 @@
+"""The tables under the charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+from pandas.io.formats.style import Styler
+
+from dashboard.app import frames, wording
+from dashboard.app.frames import Measure
+from dashboard.app.palette import Palette, verdict_colour
+from dashboard.models import Verdict
+
+_POINT_COLUMNS = {
+    "tick": "Commit",
+    "what": "Subject",
+    "heading": "Benchmark",
+    "shape": "Shape",
+    "shown_value": "Value",
+    "shown_interval": "Interval",
+    "shown_y": "Relative",
+    "step": "To point before",
+    "n": "Rounds",
+    "state": "Status",
+    "why": "Reason",
+    "clock": "SM clock",
+    "power": "Power",
+    "heat": "Temperature",
+    "throttle": "Clock events",
+    "versions": "Versions",
+    "when": "Commit date",
+    "taken": "Measured",
+    "who": "Author",
+    "place": "Machine",
+}
+
+
+_ROW = 36
+_MOST_ROWS_SHOWN = 20
+
+
+def _height(frame: pd.DataFrame) -> int:
+    """Pixels for all rows up to a limit, beyond which the table scrolls."""
+    return _ROW * (min(len(frame), _MOST_ROWS_SHOWN) + 1) + 2
+
+
+def plain(frame: pd.DataFrame) -> None:
+    """A table of text, as high as its rows up to a limit."""
+    st.dataframe(frame, hide_index=True, row_height=_ROW, height=_height(frame))
+
+
+def trend_tables(points: pd.DataFrame, measure: Measure, commits: pd.DataFrame) -> None:
+    """Values by commit, every point with its conditions, and the commits, in three tabs."""
+    st.subheader("Numbers", anchor=False)
+    by_commit, every_point, which = st.tabs(["By commit", "Every point", "Commits"])
+    with by_commit:
+        plain(values_by_commit(points, measure))
+    with every_point:
+        hidden = {"shown_y"} if measure is Measure.ABSOLUTE else set()
+        names = {k: v for k, v in _POINT_COLUMNS.items() if k not in hidden}
+        newest_first = points.sort_values("rank", ascending=False, kind="stable")
+        plain(newest_first[list(names)].rename(columns=names))
+    with which:
+        plain(commit_table(points, commits))
+
+
+def values_by_commit(points: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """A row per series, a column per commit; failures by name."""
+    value = points["shown_value"] if measure is Measure.ABSOLUTE else points["shown_y"]
+    cells = points.assign(cell=value.where(points["state"] == "ok", points["state"]))
+    keys = ["heading", "shape", "place"]
+    wide = cells.pivot_table(
+        index=[*keys, "series_id"], columns="tick", values="cell", aggfunc="last", sort=False
+    )
+    wide = wide.reindex(columns=frames.tick_order(points)).fillna(wording.NONE).reset_index()
+    names = {"heading": "Benchmark", "shape": "Shape", "place": "Machine"}
+    if points["place"].nunique() == 1:
+        wide = wide.drop(columns="place")
+    return wide.drop(columns="series_id").rename(columns=names)
+
+
+def commit_table(points: pd.DataFrame, commits: pd.DataFrame) -> pd.DataFrame:
+    """The commits of ``points``, newest in the graph first."""
+    shown = commits[commits["commit"].isin(points["commit"])].iloc[::-1]
+    ticks = dict(zip(points["commit"], points["tick"], strict=True))
+    return pd.DataFrame(
+        {
+            "Commit": [ticks[commit] for commit in shown["commit"]],
+            "Subject": [frames.text(subject) for subject in shown["subject"]],
+            "Author": [frames.text(author) for author in shown["author"]],
+            "Date": [wording.moment(date) for date in shown["date"]],
+            "Tags": [", ".join(tags) for tags in shown["tags"]],
+        }
+    )
+
+
+# Streamlit refuses to style more cells than this.
+_MOST_STYLED = 200_000
+
+
+def verdict_table(frame: pd.DataFrame, verdicts: Sequence[Verdict], palette: Palette) -> None:
+    """The table of ``summary.table``: numbers sort as numbers, verdicts have word and colour."""
+    shown = frame.drop(columns="Unit", errors="ignore")
+    config = {
+        "Verdict": st.column_config.TextColumn(width=108),
+        "Base": st.column_config.NumberColumn(width=70),
+        "Head": st.column_config.NumberColumn(width=70),
+        "History": st.column_config.LineChartColumn(
+            "History",
+            width=95,
+            help="The latest values in graph order, each series on a scale of its own.",
+        ),
+        "Trend": st.column_config.LinkColumn("Trend", width=58, display_text="open"),
+        "Tokens": st.column_config.NumberColumn(format="localized"),
+        "Because": st.column_config.TextColumn(width="large"),
+        "Ratio": st.column_config.NumberColumn(width=116, help="Head / base; above 1 is worse."),
+    }
+    height = _height(shown)
+    styled = (
+        shown if shown.size > _MOST_STYLED else _styled(shown, frame["Unit"], verdicts, palette)
+    )
+    st.dataframe(
+        styled,
+        hide_index=True,
+        column_config=config,
+        row_height=_ROW,
+        height=height,
+        placeholder=wording.NONE,
+    )
+
+
+def _ratio(cell: object) -> str:
+    return wording.ratio_and_change(frames.number(cell))
+
+
+def _styled(
+    shown: pd.DataFrame, units: pd.Series, verdicts: Sequence[Verdict], palette: Palette
+) -> Styler:
+    colours = [
+        f"color: {verdict_colour(verdict, palette)}; font-weight: 600" for verdict in verdicts
+    ]
+    styler = shown.style.apply(lambda _: colours, axis=0, subset=["Verdict"])
+    # Values of one column may have several units, each in the cells of its rows.
+    for unit, rows in units.groupby(units).groups.items():
+        styler = styler.format(
+            partial(wording.quantity, unit=str(unit)),
+            subset=pd.IndexSlice[list(rows), ["Base", "Head"]],
+        )
+    return styler.format(_ratio, subset=["Ratio"])

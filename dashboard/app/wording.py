@@ -1,0 +1,184 @@
+"""Numbers, times and verdicts as people read them; no streamlit, no frames.
+
+Quantities keep three significant digits and move to the unit that suits their
+size. Ratios are head/base, above 1 worse.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from dashboard.models import Verdict
+
+# Typographic signs, named since they look like plain ones.
+DASH = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+NONE = DASH
+"""What a cell shows where nothing is known."""
+
+# Steps of a unit that is rescaled, smallest first: (name, size in the first unit named).
+_LADDERS: tuple[tuple[tuple[str, float], ...], ...] = (
+    (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)),
+    (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30)),
+)
+_ALIASES = {"seconds": "s", "second": "s", "us": "µs", "bytes": "B", "byte": "B"}
+
+FAMILIES = {
+    "forward": "Forward",
+    "forward_entropy": "Forward + entropy",
+    "forward_backward": "Forward + backward",
+    "forward_backward_entropy": "Forward + backward, differentiable entropy",
+    "two_pass": "Two passes",
+    "two_pass_backward": "Two passes + backward",
+    "fixed": "Fixed schedule",
+    "chunked": "Chunked torch",
+    "materialised": "Materialised logits",
+    "control": "Control (cuBLAS product)",
+}
+
+# Word and sign: a verdict is never told by colour alone.
+VERDICTS: dict[Verdict, tuple[str, str]] = {
+    Verdict.REGRESSED: ("▲", "regressed"),
+    Verdict.FAILED: ("✕", "failed"),
+    Verdict.MISSING: ("∅", "missing"),
+    Verdict.INCONCLUSIVE: ("?", "inconclusive"),
+    Verdict.NOT_COMPARABLE: ("≠", "not comparable"),
+    Verdict.NEW: ("+", "new"),
+    Verdict.IMPROVED: ("▼", "improved"),
+    Verdict.UNCHANGED: ("=", "unchanged"),
+}
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """Sign and word of a verdict, such as ``▲ regressed``."""
+    return " ".join(VERDICTS[verdict])
+
+
+def family_title(family: str) -> str:
+    """A family's heading; a name this project does not know stays as it is."""
+    return FAMILIES.get(family, family)
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """``value`` with ``digits`` significant digits, never in exponent form up to 1e6."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else (f"{MINUS}∞" if value < 0 else NONE)
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    if abs(value) >= 1e6 or abs(value) < 1e-4:
+        return f"{value:.{digits - 1}e}"
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+
+
+def display_unit(values: Sequence[float], unit: str) -> tuple[float, str]:
+    """The factor and the unit that bring the largest of ``values`` near 1 to 1000."""
+    name = _ALIASES.get(unit, unit)
+    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
+    for ladder in _LADDERS:
+        sizes = dict(ladder)
+        if name in sizes and largest > 0:
+            base = largest * sizes[name]
+            chosen = ladder[0]
+            for step in ladder:
+                if base >= step[1]:
+                    chosen = step
+            return sizes[name] / chosen[1], chosen[0]
+    return 1.0, name
+
+
+def quantity(value: float | None, unit: str, digits: int = 3) -> str:
+    """``12.6 ms``; the unit follows the size of the value."""
+    if value is None or math.isnan(value):
+        return NONE
+    factor, name = display_unit([value], unit)
+    return f"{significant(value * factor, digits)} {name}".rstrip()
+
+
+def quantity_interval(low: float | None, high: float | None, unit: str) -> str:
+    """``12.5 – 12.8 ms``, both ends in one unit."""
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return NONE
+    factor, name = display_unit([high], unit)
+    return f"{significant(low * factor, 4)} {DASH} {significant(high * factor, 4)} {name}".rstrip()
+
+
+def ratio(value: float | None) -> str:
+    """``×1.043``."""
+    return NONE if value is None or math.isnan(value) else f"{TIMES}{value:.3f}"
+
+
+def ratio_interval(low: float | None, high: float | None) -> str:
+    """``1.031 – 1.055``."""
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return NONE
+    return f"{low:.3f} {DASH} {high:.3f}"
+
+
+def change(value: float | None) -> str:
+    """A ratio as a signed percentage: ``+4.3 %``."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    percent = (value - 1) * 100
+    if abs(percent) < 0.05:
+        return "±0.0 %"
+    return f"{percent:+.1f} %".replace("-", MINUS)
+
+
+def ratio_and_change(value: float | None) -> str:
+    """``×1.043 (+4.3 %)``."""
+    return NONE if value is None or math.isnan(value) else f"{ratio(value)} ({change(value)})"
+
+
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """``1 series``, ``3 commits``: the number with its noun."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def moment(when: datetime | None) -> str:
+    """``2026-03-01 14:05 UTC``."""
+    return NONE if when is None else when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def age(when: datetime, now: datetime) -> str:
+    """How long ago, in the largest unit that fits: ``3 hours ago``."""
+    seconds = (now - when).total_seconds()
+    if seconds < 90:
+        return "just now"
+    for name, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size * (1.5 if name != "minute" else 1):
+            return f"{count(round(seconds / size), name)} ago"
+    return "just now"
+
+
+def short_hash(commit: str) -> str:
+    """The first seven digits of a commit hash, as git abbreviates it."""
+    return commit[:7]
+
+
+def shape_label(model: str | None, tokens: int | None, tp: int | None) -> str:
+    """``nemotron-super · 8,192 tokens · TP 1``; parts that are unknown are left out."""
+    parts = [
+        model,
+        None if tokens is None else f"{tokens:,} tokens",
+        None if tp is None else f"TP {tp}",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:&^=])")
+
+
+def escape(text: str) -> str:
+    """``text`` so that Streamlit's Markdown shows it literally, on one line.
+
+    Backslashes every mark that Markdown, GitHub's additions, LaTeX (``$``) and
+    Streamlit's directives (``:red[…]``, ``:material/…:``) react to; a newline
+    would end the paragraph and is a space instead.
+    """
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))

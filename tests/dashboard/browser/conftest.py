@@ -1,0 +1,51 @@
+"""A browser and a served app for the tests here; skipped where either cannot be had."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+SCREENSHOTS_VARIABLE = "LMHEAD_PERF_SCREENSHOTS"
+"""Names a folder that keeps the screenshots of a test run."""
+
+
+@pytest.fixture(scope="session")
+def tools() -> ModuleType:
+    """The functions of ``screenshot.py``, a script beside this file."""
+    pytest.importorskip("playwright.sync_api")
+    location = Path(__file__).with_name("screenshot.py")
+    spec = importlib.util.spec_from_file_location("app_screenshots", location)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def browser(tools: ModuleType) -> Iterator[Any]:
+    """A headless Chromium of this machine."""
+    executable = tools.chromium()
+    if executable is None:
+        pytest.skip("no Chromium on this machine; name one by $CHROMIUM")
+    with tools.browsing(executable) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def address(tools: ModuleType, history_store: Path) -> Iterator[str]:
+    """The app, served over the synthetic history."""
+    with tools.serving(history_store) as served:
+        yield served
+
+
+@pytest.fixture
+def screenshots(tmp_path: Path) -> Path:
+    """Where screenshots go."""
+    return Path(os.environ.get(SCREENSHOTS_VARIABLE) or tmp_path)

@@ -1,0 +1,349 @@
+"""Frames and charts as data, on small synthetic points (no measured numbers)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.app import charts, frames, palette, summary, wording
+from dashboard.app.frames import Measure
+from dashboard.models import CheckReport, Commit, Series, SeriesVerdict, Verdict
+
+COMMITS = [f"{letter}{'0' * 39}" for letter in "cabd"]
+"""Graph order; neither alphabetical nor, by `DATES`, chronological."""
+DATES = [datetime(2026, 1, day, tzinfo=UTC) for day in (5, 3, 9, 4)]
+
+
+def synthetic_series() -> pd.DataFrame:
+    """Two series of one shape: a benchmark and its control."""
+    shape = {"model": "tiny", "tokens": 512, "tp": 1, "m": 512, "h": 64, "v": 1024}
+    place = {"machine": "lab", "environment": "py-gpu", "unit": "ms", "higher_is_better": False}
+    rows = [
+        {"series_id": 1, "benchmark": "forward.Forward.track_time", "family": "forward"},
+        {"series_id": 2, "benchmark": "control.Control.track_time", "family": "control"},
+    ]
+    params = {"model": "tiny", "tokens": "512", "tp": "1"}
+    extra = {"entropy": "off", "params": params, "label": "forward[a.b](x=1)"}
+    return frames.describe(pd.DataFrame([{**row, **shape, **place, **extra} for row in rows]))
+
+
+def synthetic_points(values: dict[int, list[float | None]], spread: float = 0.01) -> pd.DataFrame:
+    """Measurements of each series at `COMMITS`; None is a failure."""
+    rows = [
+        {
+            "series_id": number,
+            "commit": commit,
+            "position": index,
+            "commit_date": date,
+            "author": "Ada",
+            "subject": "Make <b>it</b> *fast*",
+            "value": value,
+            "low": None if value is None else value * (1 - spread),
+            "high": None if value is None else value * (1 + spread),
+            "rounds": 3,
+            "status": "failed" if value is None else "ok",
+            "reason": "out of memory" if value is None else None,
+            "started_at": date + timedelta(hours=1),
+            "driver": "570",
+            "torch": "2.11",
+            "triton": None,
+            "sm_clock_mhz": 1980.0,
+            "power_w": None,
+            "temperature_c": 50.0,
+            "clock_event_reasons": ["sw_power_cap"],
+        }
+        for number, series in values.items()
+        for index, (commit, date, value) in enumerate(zip(COMMITS, DATES, series, strict=False))
+    ]
+    frame = pd.DataFrame(rows).astype({"value": float, "low": float, "high": float})
+    return frames.points(synthetic_series(), frame, COMMITS)
+
+
+@pytest.fixture
+def points() -> pd.DataFrame:
+    return synthetic_points({1: [2.0, 1.5, None, 1.2], 2: [1.0, 1.0, 1.0, 1.0]})
+
+
+def drawn(
+    frame: pd.DataFrame, measure: Measure = Measure.ABSOLUTE, **options: Any
+) -> dict[str, Any]:
+    """The Vega-Lite specification of a trend of `frame` (with y already set)."""
+    shown = frames.hover(frame)
+    lines = list(dict.fromkeys(shown["heading"]))
+    arguments: dict[str, Any] = {
+        "line": "heading",
+        "lines": lines,
+        "order": frames.tick_order(shown),
+        "measure": measure,
+        "limits": frames.limits(shown, log=False),
+        "palette": palette.LIGHT,
+        "title": "tiny",
+        **options,
+    }
+    spec: dict[str, Any] = charts.trend(shown, **arguments).to_dict()
+    return spec
+
+
+def encodings(node: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every channel definition anywhere in a specification."""
+    if isinstance(node, dict):
+        for channel, definition in node.get("encoding", {}).items():
+            for one in definition if isinstance(definition, list) else [definition]:
+                yield channel, one
+        for key, value in node.items():
+            if key not in ("encoding", "datasets"):
+                yield from encodings(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from encodings(value)
+
+
+def marks(spec: dict[str, Any]) -> list[str]:
+    return [layer["mark"]["type"] for layer in spec["layer"]]
+
+
+def test_commits_stand_in_graph_order_not_by_date_or_name(points: pd.DataFrame) -> None:
+    assert frames.tick_order(points) == [commit[:7] for commit in COMMITS]
+    spec = drawn(frames.absolute(points))
+    domains = {tuple(d["scale"]["domain"]) for channel, d in encodings(spec) if channel == "x"}
+    assert domains == {tuple(commit[:7] for commit in COMMITS)}
+
+
+def test_two_commits_with_one_short_hash_keep_apart() -> None:
+    twins = pd.Series(["a" * 39 + "1", "a" * 39 + "2", "b" * 40])
+    assert list(frames.ticks(twins)) == ["a" * 39 + "1", "a" * 39 + "2", "b" * 7]
+
+
+def test_relative_to_control_divides_by_the_same_commit_and_adds_errors() -> None:
+    both = synthetic_points({1: [2.0, 3.0], 2: [1.0, 2.0]})
+    out = frames.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
+    assert list(out["y"]) == [2.0, 1.5]
+    width = (out["y_high"] / out["y_low"]).iloc[0]
+    alone = (1.01 / 0.99) ** 1
+    assert alone < width < alone**2
+
+
+def test_a_point_without_control_has_no_ratio() -> None:
+    both = synthetic_points({1: [2.0, 3.0], 2: [1.0, None]})
+    out = frames.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
+    assert out["y"].iloc[0] == 2.0
+    assert pd.isna(out["y"].iloc[1])
+
+
+def test_relative_to_first_starts_at_one_without_an_interval() -> None:
+    out = frames.relative_to_first(synthetic_points({1: [None, 2.0, 1.0]}))
+    assert pd.isna(out["y"].iloc[0])
+    assert tuple(out[["y", "y_low", "y_high"]].iloc[1]) == (1.0, 1.0, 1.0)
+    assert out["y"].iloc[2] == 0.5
+    assert out["y_low"].iloc[2] < 0.5 < out["y_high"].iloc[2]
+
+
+def test_hover_says_everything_about_a_point(points: pd.DataFrame) -> None:
+    shown = frames.hover(frames.absolute(points[points["series_id"] == 1]))
+    second = shown.iloc[1]
+    assert second["shown_value"] == "1.500 ms"
+    assert second["step"] == f"{wording.MINUS}25.0 %"
+    assert second["clock"] == "1,980 MHz"
+    assert second["power"] == wording.NONE
+    assert second["throttle"] == "sw_power_cap"
+    assert second["versions"] == f"driver 570 · torch 2.11 · triton {wording.NONE}"
+    # The failure in between is no step: the next point compares with the last value.
+    assert shown.iloc[3]["step"] == f"{wording.MINUS}20.0 %"
+    fields = {
+        d.get("field") for c, d in encodings(drawn(frames.absolute(points))) if c == "tooltip"
+    }
+    assert {"what", "who", "when", "shown_value", "shown_interval", "n", "clock"} <= fields
+
+
+def test_every_field_is_in_the_data_and_is_no_path(points: pd.DataFrame) -> None:
+    spec = drawn(frames.absolute(points))
+    fields = {d["field"] for _, d in encodings(spec) if "field" in d} - {"one"}
+    columns = set().union(*(row for rows in spec["datasets"].values() for row in rows))
+    assert fields <= columns
+    assert not [field for field in fields if re.search(r"[.\[\]]", field)]
+
+
+def test_a_single_point_is_seen_without_a_line() -> None:
+    spec = drawn(frames.absolute(synthetic_points({1: [2.0]})))
+    assert marks(spec)[:4] == ["area", "rule", "line", "point"]
+    low, high = frames.limits(frames.absolute(synthetic_points({1: [2.0]})), log=False)
+    assert low < 2.0 * 0.99 < 2.0 * 1.01 < high
+
+
+def test_failures_are_marked_and_only_where_they_are(points: pd.DataFrame) -> None:
+    assert "text" in marks(drawn(frames.absolute(points)))
+    fine = synthetic_points({1: [2.0, 1.0]})
+    assert "text" not in marks(drawn(frames.absolute(fine)))
+    layer = next(x for x in drawn(frames.absolute(points))["layer"] if x["mark"]["type"] == "text")
+    assert "why" in {d["field"] for c, d in encodings(layer) if c == "tooltip"}
+
+
+def test_all_layers_share_the_given_axis(points: pd.DataFrame) -> None:
+    spec = drawn(
+        frames.relative_to_first(points), Measure.FIRST, limits=(0.5, 1.2), log=True, factor=1.0
+    )
+    scales = [d["scale"] for c, d in encodings(spec) if c == "y"]
+    assert len(scales) == len(spec["layer"])
+    assert all(s["domain"] == [0.5, 1.2] and s["type"] == "log" for s in scales)
+
+
+def test_lines_differ_by_shape_and_dash_as_well(points: pd.DataFrame) -> None:
+    spec = drawn(frames.absolute(points))
+    shapes = {str(d["scale"]["range"]) for c, d in encodings(spec) if c == "shape"}
+    assert shapes == {str(list(palette.SHAPES[:2]))}
+    lines = [layer["mark"] for layer in spec["layer"] if layer["mark"]["type"] == "line"]
+    assert [mark["strokeDash"] for mark in lines] == list(palette.DASHES[:2])
+    # One legend: Vega-Lite drops the merged one if any channel of the domain says null.
+    legends = [d["legend"] for c, d in encodings(spec) if c in ("shape", "color")]
+    assert legends[0] is not None
+    assert all(legend == legends[0] for legend in legends)
+    for theme in (palette.LIGHT, palette.DARK):
+        assert len(set(theme.lines)) == palette.MOST_LINES
+    assert len(palette.DASHES) == palette.MOST_LINES == len({str(d) for d in palette.DASHES})
+
+
+def test_limits_keep_noise_small_and_log_positive() -> None:
+    steady = frames.absolute(synthetic_points({1: [2.0, 2.001, 1.999]}, spread=1e-4))
+    low, high = frames.limits(steady, log=False)
+    assert (high - low) / 2 > 0.05
+    low, high = frames.limits(frames.absolute(synthetic_points({1: [0.0, 1.0]})), log=True)
+    assert 0 < low < high
+    empty = frames.absolute(synthetic_points({1: [None]}))
+    assert frames.limits(empty, log=False) == (0.0, 1.0)
+
+
+def test_values_far_from_their_unit_are_drawn_in_a_better_one() -> None:
+    tiny = frames.absolute(synthetic_points({1: [2e-5, 3e-5]}))
+    factor, unit = wording.display_unit(list(tiny["y"]), "ms")
+    assert unit == "ns"
+    spec = drawn(tiny, unit=unit, factor=factor)
+    shown = [row["y"] for rows in spec["datasets"].values() for row in rows]
+    assert shown == pytest.approx([20.0, 30.0])
+
+
+def report(*verdicts: SeriesVerdict) -> CheckReport:
+    base, head = (Commit(hash=h, date=DATES[0]) for h in COMMITS[:2])
+    return CheckReport(base, head, verdicts)
+
+
+def verdict(kind: Verdict, ratio: float | None = None, benchmark: str = "a.b") -> SeriesVerdict:
+    series = Series(benchmark, (("n", "1"),), "lab", "py", "ms")
+    low, high = (None, None) if ratio is None else (ratio - 0.01, ratio + 0.01)
+    return SeriesVerdict(series, kind, "because", 1.0, ratio, ratio, low, high)
+
+
+def test_the_headline_names_the_worst_regression_first() -> None:
+    line = summary.headline(
+        report(
+            verdict(Verdict.REGRESSED, 1.05),
+            verdict(Verdict.REGRESSED, 1.5, "slow.one"),
+            verdict(Verdict.FAILED),
+            verdict(Verdict.IMPROVED, 0.9),
+        )
+    )
+    assert line.level == "bad"
+    assert line.text.startswith("2 of 4 series regressed, 1 failed, 1 improved.")
+    assert f"slow.one, n=1, {wording.TIMES}1.500 (+50.0 %)" in line.text
+
+
+@pytest.mark.parametrize(
+    ("kinds", "level"),
+    [
+        ([Verdict.MISSING], "bad"),
+        ([Verdict.INCONCLUSIVE, Verdict.UNCHANGED], "unsure"),
+        ([Verdict.UNCHANGED, Verdict.IMPROVED, Verdict.NEW], "good"),
+        ([], "unsure"),
+    ],
+)
+def test_the_headline_worries_only_with_cause(kinds: list[Verdict], level: str) -> None:
+    assert summary.headline(report(*map(verdict, kinds))).level == level
+
+
+def test_every_verdict_has_a_word_and_a_sign_of_its_own() -> None:
+    assert set(wording.VERDICTS) == set(Verdict)
+    assert len({sign for sign, _ in wording.VERDICTS.values()}) == len(Verdict)
+
+
+@pytest.mark.parametrize("families", [2, 9])
+def test_the_ratio_chart_reaches_its_intervals_and_draws_one(families: int) -> None:
+    many = [verdict(Verdict.REGRESSED, 1.2, f"b{i}.x") for i in range(families)]
+    frame = summary.ratio_frame(report(*many, verdict(Verdict.MISSING)))
+    assert len(frame) == families
+    spec = charts.ratios(frame, palette=palette.LIGHT).to_dict()
+    assert ("facet" in spec) == (families <= 6)
+    for channel, definition in encodings(spec):
+        if channel == "x":
+            low, high = definition["scale"]["domain"]
+            assert low < 1 < 1.21 < high
+
+
+def test_the_table_of_another_suite_has_no_empty_columns() -> None:
+    frame = summary.table([verdict(Verdict.REGRESSED, 1.5)], {}, lambda cells: "trends")
+    assert not {"Model", "Tokens", "TP", "Environment"} & set(frame.columns)
+    assert list(frame["Parameters"]) == ["n=1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (12.6432, "ms", "12.6 ms"),
+        (0.01234, "ms", "12.3 µs"),
+        (1234.5, "ms", "1.23 s"),
+        (999.9, "ms", "1,000 ms"),
+        (2.5e-7, "seconds", "250 ns"),
+        (3 * 2**20, "bytes", "3.00 MiB"),
+        (42.0, "unit", "42.0 unit"),
+        (0.0, "ms", "0 ms"),
+        (float("inf"), "ms", "∞ ms"),
+        (None, "ms", wording.NONE),
+        (float("nan"), "ms", wording.NONE),
+    ],
+)
+def test_quantities(value: float | None, unit: str, shown: str) -> None:
+    assert wording.quantity(value, unit) == shown
+
+
+def test_ratios_and_ages() -> None:
+    assert wording.ratio_and_change(1.043) == f"{wording.TIMES}1.043 (+4.3 %)"
+    assert wording.change(0.957) == f"{wording.MINUS}4.3 %"
+    assert wording.change(1.0001) == "±0.0 %"
+    now = datetime(2026, 1, 10, tzinfo=UTC)
+    assert wording.age(now - timedelta(hours=30), now) == "30 hours ago"
+    assert wording.age(now - timedelta(days=9), now) == "9 days ago"
+    assert wording.age(now + timedelta(days=1), now) == "just now"
+
+
+@given(st.text())
+def test_escaped_text_is_the_text_with_every_mark_quoted(text: str) -> None:
+    escaped = wording.escape(text)
+    assert re.sub(r"\\(.)", r"\1", escaped) == " ".join(text.split())
+    assert not re.search(r"(?<!\\)(?:\\\\)*[*_`<>\[\]$:~|#&]", escaped)
+
+
+def test_a_page_shares_its_panels_among_the_benchmarks() -> None:
+    rows = [(g, f"shape {s}", place) for g in "ab" for s in range(9) for place in "xy"]
+    series = pd.DataFrame(rows, columns=["group", "shape", "place"])
+    shown = frames.first_panels(series, 6, by_benchmark=False)
+    assert shown.groupby("group")["shape"].nunique().to_dict() == {"a": 3, "b": 3}
+    assert len(shown) == 12  # both places of each panel
+    assert len(frames.first_panels(series, 1, by_benchmark=False)) == 2
+    assert frames.first_panels(series, 8, by_benchmark=True).groupby("group").size().max() == 8
+
+
+def test_charts_and_frames_need_no_streamlit() -> None:
+    code = (
+        "import sys, dashboard.app.charts, dashboard.app.summary; "
+        "sys.exit('streamlit' in sys.modules or 'duckdb' in sys.modules)"
+    )
+    root = Path(__file__).parents[2]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
