@@ -26,7 +26,7 @@ def attached(result: AsvValue, lines: Sequence[RoundLine]) -> tuple[RoundLine, .
     """The rounds of one benchmark and combination that asv's result was made of.
 
     asv pools the samples of an invocation's rounds in order, and of several invocations when
-    told to append; the latest invocations whose samples are exactly the stored ones count.
+    told to append; the latest invocations whose samples begin with exactly the stored ones count.
     A failed or skipped result has no samples: the last invocation counts if it says the same.
     """
     runs: dict[str | None, list[RoundLine]] = {}
@@ -40,14 +40,26 @@ def attached(result: AsvValue, lines: Sequence[RoundLine]) -> tuple[RoundLine, .
         return tuple(last) if any(x.round.status is result.status for x in last) else ()
     if result.samples is None:
         return ()
+    stored = list(result.samples)
     for end in range(len(ordered), 0, -1):
         for start in range(end - 1, -1, -1):
-            chosen = [line for run in ordered[start:end] for line in run]
-            pooled = [sample for line in chosen for sample in line.round.samples]
-            if pooled == list(result.samples):
-                return tuple(chosen)
-            if len(pooled) > len(result.samples):
-                break
+            chosen = _leading([line for run in ordered[start:end] for line in run], stored)
+            if chosen:
+                return chosen
+    return ()
+
+
+def _leading(lines: Sequence[RoundLine], stored: list[float]) -> tuple[RoundLine, ...]:
+    """The first of the lines whose samples make up ``stored`` exactly; else none.
+
+    asv saves after each round of all commits: a killed run leaves lines that it had not yet
+    pooled, behind those that it had.
+    """
+    pooled: list[float] = []
+    for count, line in enumerate(lines, start=1):
+        pooled += line.round.samples
+        if len(pooled) >= len(stored):
+            return tuple(lines[:count]) if pooled == stored else ()
     return ()
 
 
