@@ -1,10 +1,12 @@
 """The README's figures, from the rounds files of a results folder.
 
     python -m asv_benchmarks.figures ratios RESULTS --commit REV
-    python -m asv_benchmarks.figures agreement RESULTS OTHER_RESULTS --commit REV
+    python -m asv_benchmarks.figures agreement RESULTS [OTHER_RESULTS] --commit REV
 
-``ratios`` divides each series by the cuBLAS control of its shape, ``agreement``
-compares two runs of one commit. A series' value is the median of its rounds' values.
+``ratios`` divides each series by the cuBLAS control of its shape. ``agreement``
+compares two runs of one commit, or, of a single one, its first round with its last:
+two processes with all the others between them. A series' value is the median of its
+rounds' values.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ class Key(NamedTuple):
         return self[1:]
 
 
-def load(results: Path, commit: str) -> dict[Key, float]:
-    """Values in ms of the newest run of ``commit`` (a prefix of its hash) in each series.
+def load_rounds(results: Path, commit: str) -> dict[Key, list[float]]:
+    """Values in ms, by round, of the newest run of ``commit`` (a prefix of its hash).
 
     Raises SystemExit, naming the folder, where there are none.
     """
@@ -48,7 +50,19 @@ def load(results: Path, commit: str) -> dict[Key, float]:
     if not rounds:
         raise SystemExit(f"{results}/rounds holds no good round of commit {commit}")
     # A run's id begins with its time.
-    return {key: statistics.median(runs[max(runs)]) for key, runs in rounds.items()}
+    return {key: runs[max(runs)] for key, runs in rounds.items()}
+
+
+def load(results: Path, commit: str) -> dict[Key, float]:
+    """Each series' value: the median of :func:`load_rounds`."""
+    return {key: statistics.median(values) for key, values in load_rounds(results, commit).items()}
+
+
+def ends(rounds: Mapping[Key, list[float]]) -> tuple[dict[Key, float], dict[Key, float]]:
+    """First and last round of each series that has two."""
+    several = {key: values for key, values in rounds.items() if len(values) > 1}
+    first = {key: values[0] for key, values in several.items()}
+    return first, {key: values[-1] for key, values in several.items()}
 
 
 def ratios(values: Mapping[Key, float]) -> dict[Key, float]:
@@ -108,13 +122,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("other", type=Path, nargs="?", help="the second run, for agreement")
     parser.add_argument("--commit", required=True, help="hash, or its first characters")
     chosen = parser.parse_args(arguments)
-    values = load(chosen.results, chosen.commit)
     if chosen.table == "ratios":
-        print(ratio_table(values))
+        print(ratio_table(load(chosen.results, chosen.commit)))
     elif chosen.other is None:
-        parser.error("agreement compares two results folders, got one")
+        print(agreement_table(*ends(load_rounds(chosen.results, chosen.commit))))
     else:
-        print(agreement_table(values, load(chosen.other, chosen.commit)))
+        one, other = (load(folder, chosen.commit) for folder in (chosen.results, chosen.other))
+        print(agreement_table(one, other))
 
 
 if __name__ == "__main__":

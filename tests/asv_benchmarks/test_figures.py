@@ -52,6 +52,14 @@ def test_two_runs_are_compared_series_by_series(tmp_path: Path, capsys):
     assert "| forward | toy | 2048 | 1 | 4.000 | 3.900 | -2.50% |" in capsys.readouterr().out
 
 
+def test_a_single_run_is_held_against_itself_first_round_to_last(tmp_path: Path, capsys):
+    write_rounds(tmp_path, "r", {"control": [2.0, 7.0, 2.02], "forward": [4.0]})
+    main(["agreement", str(tmp_path), "--commit", "ab"])
+    out = capsys.readouterr().out
+    assert "| control | toy | 2048 | 1 | 2.000 | 2.020 | +1.00% |" in out
+    assert "forward" not in out  # one round cannot disagree
+
+
 def test_a_folder_without_the_commit_is_named(tmp_path: Path):
     with pytest.raises(SystemExit, match="no good round of commit beef"):
         load(tmp_path, "beef")
