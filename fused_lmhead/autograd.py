@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from fused_lmhead.problem import Backend, Statistics
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Forward and backward both compute in the weight's dtype, whatever autocast says."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
 
 
 class FusedLinearLogprob(torch.autograd.Function):
@@ -30,31 +37,43 @@ class FusedLinearLogprob(torch.autograd.Function):
         entropy_requires_grad: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Run the backend and keep inputs and per-token statistics, nothing of size V."""
-        statistics = backend.forward(hidden_MH, weight_VH, target_M, temperature, with_entropy)
+        with without_autocast(hidden_MH.device):
+            statistics = backend.forward(hidden_MH, weight_VH, target_M, temperature, with_entropy)
         logprob_M = statistics.logprob_M
         if ignore_index is not None:
             logprob_M = logprob_M.masked_fill(target_M == ignore_index, 0.0)
         entropy_M = logprob_M.new_empty(0) if not with_entropy else statistics.entropy_M
         assert entropy_M is not None
+        # A metric entropy is the caller's alone: it may be changed in place.
+        kept_entropy_M = (entropy_M,) if entropy_requires_grad else ()
         ctx.save_for_backward(
-            hidden_MH, weight_VH, target_M, statistics.shift_M, statistics.log_sum_M, entropy_M
+            hidden_MH,
+            weight_VH,
+            target_M,
+            statistics.shift_M,
+            statistics.log_sum_M,
+            *kept_entropy_M,
         )
         ctx.backend, ctx.temperature, ctx.ignore_index = backend, temperature, ignore_index
-        ctx.entropy_requires_grad = entropy_requires_grad
         ctx.set_materialize_grads(False)
         if not entropy_requires_grad:
             ctx.mark_non_differentiable(entropy_M)
         return logprob_M, entropy_M
 
     @staticmethod
-    @once_differentiable
     def backward(
         ctx: Any, grad_logprob_M: torch.Tensor | None, grad_entropy_M: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, ...]:
         """Recompute the logits from the saved statistics and project their gradient."""
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "fused_linear_logprob has no second derivative: its gradients would enter a "
+                "graph (create_graph=True) as constants; use backend='reference' for that"
+            )
         needs_hidden, needs_weight = ctx.needs_input_grad[:2]
-        hidden_MH, weight_VH, target_M, shift_M, log_sum_M, entropy_M = ctx.saved_tensors
-        if not ctx.entropy_requires_grad:
+        hidden_MH, weight_VH, target_M, shift_M, log_sum_M, *kept = ctx.saved_tensors
+        entropy_M = kept[0] if kept else None
+        if entropy_M is None:
             grad_entropy_M = None
         if grad_logprob_M is None and grad_entropy_M is None:
             return (None,) * 8
@@ -62,16 +81,17 @@ class FusedLinearLogprob(torch.autograd.Function):
             grad_logprob_M = torch.zeros_like(shift_M)
         elif ctx.ignore_index is not None:
             grad_logprob_M = grad_logprob_M.masked_fill(target_M == ctx.ignore_index, 0.0)
-        d_hidden_MH, d_weight_VH = ctx.backend.backward(
-            hidden_MH,
-            weight_VH,
-            target_M,
-            Statistics(shift_M, shift_M, log_sum_M, entropy_M),
-            # Expanded or strided upstream gradients become plain rows here.
-            grad_logprob_M.float().contiguous(),
-            None if grad_entropy_M is None else grad_entropy_M.float().contiguous(),
-            ctx.temperature,
-            needs_hidden,
-            needs_weight,
-        )
+        with without_autocast(hidden_MH.device):
+            d_hidden_MH, d_weight_VH = ctx.backend.backward(
+                hidden_MH,
+                weight_VH,
+                target_M,
+                Statistics(shift_M, shift_M, log_sum_M, entropy_M),
+                # Expanded or strided upstream gradients become plain rows here.
+                grad_logprob_M.float().contiguous(),
+                None if grad_entropy_M is None else grad_entropy_M.float().contiguous(),
+                ctx.temperature,
+                needs_hidden,
+                needs_weight,
+            )
         return d_hidden_MH, d_weight_VH, None, None, None, None, None, None

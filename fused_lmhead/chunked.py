@@ -33,7 +33,10 @@ class ChunkedBackend:
     ) -> Statistics:
         """See :class:`fused_lmhead.problem.Backend`."""
         M, V = hidden_MH.shape[0], weight_VH.shape[0]
-        rows = hidden_MH.new_empty((4, M), dtype=torch.float32)
+        # Apart, not rows of one tensor: a caller may change a result in place.
+        logprob_M, shift_M, log_sum_M, entropy_M = (
+            hidden_MH.new_empty(M, dtype=torch.float32) for _ in range(4)
+        )
         for first in range(0, M, self.chunk_size):
             part = slice(first, min(first + self.chunk_size, M))
             z_mV = _logits(hidden_MH[part], weight_VH, temperature)
@@ -44,12 +47,14 @@ class ChunkedBackend:
             log_sum_m = sum_m.log()
             owned_m = (target_M[part] >= 0) & (target_M[part] < V)
             index_m1 = target_M[part].where(owned_m, 0).unsqueeze(-1)
-            rows[0, part] = (z_mV.gather(-1, index_m1).squeeze(-1) - log_sum_m).where(owned_m, 0.0)
-            rows[1, part] = shift_m
-            rows[2, part] = log_sum_m
+            logprob_M[part] = (z_mV.gather(-1, index_m1).squeeze(-1) - log_sum_m).where(
+                owned_m, 0.0
+            )
+            shift_M[part] = shift_m
+            log_sum_M[part] = log_sum_m
             if with_entropy:
-                rows[3, part] = log_sum_m - exp_mV.mul_(z_mV).sum(dim=-1) / sum_m
-        return Statistics(rows[0], rows[1], rows[2], rows[3] if with_entropy else None)
+                entropy_M[part] = log_sum_m - exp_mV.mul_(z_mV).sum(dim=-1) / sum_m
+        return Statistics(logprob_M, shift_M, log_sum_M, entropy_M if with_entropy else None)
 
     def backward(
         self,

@@ -65,6 +65,9 @@ def _tile_options(tile: Schedule, dtype: torch.dtype) -> dict[str, int | str]:
 def _tiles(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor | None:
     """A TMA descriptor of [rows, columns] boxes, where hardware and alignment allow one."""
     row_bytes = tensor.stride(0) * tensor.element_size()
+    # A single row or column counts as contiguous whatever its strides; a descriptor differs.
+    if tensor.stride(1) != 1 or tensor.stride(0) < tensor.shape[1]:
+        return None
     if row_bytes % 16 or tensor.data_ptr() % 16 or not _has_tma(tensor.device):
         return None
     return TensorDescriptor.from_tensor(tensor, [rows, columns])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from dataclasses import asdict
+from numbers import Integral, Real
 from typing import Literal, overload
 
 import torch
 
-from fused_lmhead.autograd import FusedLinearLogprob
+from fused_lmhead.autograd import FusedLinearLogprob, without_autocast
 from fused_lmhead.chunked import ChunkedBackend
 from fused_lmhead.problem import Backend
 from fused_lmhead.reference import reference_linear_logprob
 
 BackendName = Literal["auto", "triton", "torch", "reference"]
 
+# Beyond these the fp32 logits overflow or are all alike.
+_TEMPERATURES = (1e-6, 1e6)
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -63,17 +65,20 @@ def fused_linear_logprob(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Per-token log-probability (and entropy) of an LM head, without its logits.
 
-    Equivalent to, with ``z = hidden @ weight.T / temperature`` in fp32::
+    Equivalent to, with ``z = (hidden @ weight.T).float() / temperature``::
 
         logprob = log_softmax(z, -1).gather(-1, target[..., None])[..., 0]
         entropy = -(softmax(z, -1) * log_softmax(z, -1)).sum(-1)
+
+    except that the triton backend never rounds the logits to the inputs' dtype. The product
+    is in the weight's dtype, under autocast too. There is no second derivative.
 
     Args:
         hidden: [..., H], fp32, fp16 or bf16; cast to the weight's dtype. Any strides.
         weight: [V, H], fp32, fp16 or bf16, on hidden's device.
         target: [...], an integer dtype. A target outside [0, V) gets log-prob 0 and
             the gradient of ``-logsumexp(z)``; nothing is read out of bounds.
-        temperature: divides the logits; finite and above 0.
+        temperature: divides the logits; from 1e-6 to 1e6.
         return_entropy: also return the entropy in nats. Costs nothing if False.
         entropy_requires_grad: make the entropy differentiable; otherwise it is
             marked non-differentiable and costs no gradient work.
@@ -94,26 +99,22 @@ def fused_linear_logprob(
         RuntimeError: the backend cannot run here (no triton, no GPU).
     """
     _check_tensors(hidden, weight, target)
-    if not (isinstance(temperature, (int, float)) and math.isfinite(temperature)):
-        raise ValueError(f"temperature must be a finite number, got {temperature!r}")
-    if temperature <= 0:
-        raise ValueError(f"temperature must be above 0, got {temperature}")
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
+    _check_options(temperature, ignore_index, chunk_size)
     if entropy_requires_grad and not return_entropy:
         raise ValueError("entropy_requires_grad=True needs return_entropy=True")
 
     hidden_MH = hidden.to(weight.dtype).reshape(-1, weight.shape[1])
     target_M = target.reshape(-1).long()
     if backend == "reference":
-        logprob_M, entropy_M = reference_linear_logprob(
-            hidden_MH,
-            weight,
-            target_M,
-            temperature=temperature,
-            ignore_index=ignore_index,
-            entropy_requires_grad=entropy_requires_grad,
-        )
+        with without_autocast(weight.device):
+            logprob_M, entropy_M = reference_linear_logprob(
+                hidden_MH,
+                weight,
+                target_M,
+                temperature=float(temperature),
+                ignore_index=ignore_index,
+                entropy_requires_grad=entropy_requires_grad,
+            )
     else:
         logprob_M, entropy_M = FusedLinearLogprob.apply(  # type: ignore[no-untyped-call]
             hidden_MH.contiguous(),
@@ -148,6 +149,21 @@ def describe_schedule(
         "tokens_per_chunk": plan.tokens_per_chunk,
         "columns_per_split": plan.columns_per_split,
     }
+
+
+def _check_options(temperature: float, ignore_index: int | None, chunk_size: int) -> None:
+    low, high = _TEMPERATURES
+    if not isinstance(temperature, Real):
+        raise TypeError(f"temperature must be a number, got {temperature!r}")
+    if not low <= temperature <= high:  # NaN neither
+        raise ValueError(f"temperature must be from {low:g} to {high:g}, got {temperature!r:.40}")
+    for name, value in (("ignore_index", ignore_index), ("chunk_size", chunk_size)):
+        if not (isinstance(value, Integral) or (value is None and name == "ignore_index")):
+            raise TypeError(f"{name} must be an integer, got {value!r}")
+    if ignore_index is not None and not -(2**63) <= ignore_index < 2**63:
+        raise ValueError(f"ignore_index must fit 64 bits, got {ignore_index}")
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
 
 
 def _check_tensors(hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> None:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
 import torch
 
 from fused_lmhead.reference import reference_linear_logprob
+
+BACKENDS = [
+    "torch",
+    pytest.param(
+        "triton",
+        marks=pytest.mark.skipif(
+            os.environ.get("TRITON_INTERPRET") != "1", reason="CPU tensors need the interpreter"
+        ),
+    ),
+]
 
 
 @dataclass(frozen=True)

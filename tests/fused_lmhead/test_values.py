@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
-from problems import Solution, make_problem, oracle, same_dtype_torch, solve
+from problems import BACKENDS, Solution, make_problem, oracle, same_dtype_torch, solve
 
 from fused_lmhead import fused_linear_logprob
 
-BACKENDS = [
-    "torch",
-    pytest.param(
-        "triton",
-        marks=pytest.mark.skipif(
-            os.environ.get("TRITON_INTERPRET") != "1", reason="CPU tensors need the interpreter"
-        ),
-    ),
-]
 # M, H, V: aligned, odd everywhere, one token, a vocabulary of one.
 SHAPES = [(64, 64, 512), (37, 48, 301), (1, 17, 33), (5, 16, 1)]
 
