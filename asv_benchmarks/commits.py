@@ -16,6 +16,10 @@ FILE = "commits.jsonl"
 _FORMAT = "%x1f".join(("%H", "%T", "%P", "%an", "%ae", "%aI", "%cI", "%s"))
 
 
+class CommitsFileError(ValueError):
+    """The file of commits holds something else than commits."""
+
+
 def _git(repository: Path, *arguments: str) -> str:
     """Standard output of git. Raises RuntimeError with git's own message."""
     done = subprocess.run(
@@ -57,7 +61,9 @@ def ancestry(repository: Path, commit: str) -> list[dict[str, Any]]:
     for entry in log.split("\0"):
         if not entry:
             continue
-        commit_hash, tree, parents, author, email, author_date, date, subject = entry.split("\x1f")
+        commit_hash, tree, parents, author, email, author_date, date, subject = entry.split(
+            "\x1f", 7
+        )
         rows.append(
             {
                 "hash": commit_hash,
@@ -98,17 +104,35 @@ def _replace(path: Path, content: str) -> None:
         raise
 
 
+def _parse(path: Path, content: str) -> dict[str, dict[str, Any]]:
+    """Rows by hash. Raises CommitsFileError, naming file and line, for what is not a row."""
+    rows = {}
+    # Not splitlines: a subject may hold one of the other characters that end a line.
+    for number, line in enumerate(content.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            rows[row["hash"]] = row
+        except (ValueError, TypeError, KeyError) as error:
+            raise CommitsFileError(
+                f"{path}:{number} is not the JSON of a commit ({error!r:.80}); mend or remove it"
+            ) from error
+    return rows
+
+
 def record_commit(results: Path, repository: Path, commit: str) -> None:
     """Add ``commit`` and its ancestors to the file; tags are brought up to date.
 
     Idempotent: known commits keep their line and its place, and an unchanged
     file is not rewritten. Rows of commits that this repository lacks stay.
+    Raises CommitsFileError, leaving the file as it is, where it cannot be read.
     """
     results.mkdir(parents=True, exist_ok=True)
     path = results / FILE
     with _exclusive(results):
         before = path.read_text(encoding="utf-8") if path.exists() else ""
-        rows = {row["hash"]: row for row in map(json.loads, before.splitlines())}
+        rows = _parse(path, before)
         if commit not in rows:
             for row in ancestry(repository, commit):
                 rows.setdefault(row["hash"], row)

@@ -20,7 +20,7 @@ from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 
 from asv_benchmarks import asv_hooks
-from asv_benchmarks.commits import record_commit
+from asv_benchmarks.commits import CommitsFileError, record_commit
 from asv_benchmarks.device import DeviceError, Gpu, visible_gpu
 from asv_benchmarks.handover import Handover
 from asv_benchmarks.lock import FileLock, gpu_lock
@@ -115,7 +115,10 @@ class CheckoutEnvironment(Environment):  # type: ignore[misc]  # asv has no type
         self.checkout_project(repo, commit_hash)
         self._commit = commit_hash
         if asv_hooks.invocation.saves:
-            record_commit(self._results, Path(repo._path), commit_hash)
+            try:
+                record_commit(self._results, Path(repo._path), commit_hash)
+            except CommitsFileError as error:
+                raise util.UserError(str(error)) from error
 
     def find_executable(self, executable: str) -> str:
         """This interpreter is the only executable."""

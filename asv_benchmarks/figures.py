@@ -41,7 +41,7 @@ def load_rounds(results: Path, commit: str) -> dict[Key, list[float]]:
     """
     rounds: dict[Key, dict[str, list[float]]] = {}
     for path in sorted(results.glob("rounds/*.jsonl")):
-        for line in path.read_text().splitlines():
+        for line in filter(None, path.read_text(encoding="utf-8").split("\n")):
             record: dict[str, Any] = json.loads(line)
             if record["status"] != "ok" or not record["commit"].startswith(commit):
                 continue

@@ -99,7 +99,8 @@ def earlier_rounds(
     if not path.exists():
         return []
     found = []
-    for line in path.read_text().splitlines():
+    # Not splitlines: a reason may hold one of the other characters that end a line.
+    for line in path.read_text(encoding="utf-8").split("\n"):
         try:
             record = json.loads(line)
         except json.JSONDecodeError:

@@ -44,11 +44,14 @@ class Plan:
     group: int = 1
 
 
+def _group(length_ms: float) -> int:
+    return min(LONGEST_GROUP, math.ceil(GROUP_MS / (length_ms + FLUSH_MS)))
+
+
 def gpu_plan(length_ms: float) -> Plan:
     """The protocol for a kernel of this length; one process takes at most about 3 s."""
     if length_ms < BACK_TO_BACK_BELOW_MS:
-        group = min(LONGEST_GROUP, math.ceil(GROUP_MS / (length_ms + FLUSH_MS)))
-        return Plan("graph-back-to-back", "median", 0.0, samples=9, group=group)
+        return Plan("graph-back-to-back", "median", 0.0, samples=9, group=_group(length_ms))
     if length_ms <= CAPPED_ABOVE_MS:
         return Plan("graph-paced", "median", GAP_MS, samples=9)
     three_lengths = round(3 * length_ms, 1)
@@ -62,18 +65,19 @@ def gpu_plan(length_ms: float) -> Plan:
 def settled(plan: Plan, earlier: Sequence[Mapping[str, Any]]) -> Plan:
     """``plan``, or that of the first good one of the ``earlier`` rounds of the series.
 
-    Near a limit of the protocol rounds would otherwise mix two statistics.
+    Near a limit of the protocol rounds would otherwise mix two protocols.
     """
     for record in earlier:
         if record.get("status") != "ok":
             continue
-        if record["statistic"] == plan.statistic:
+        if (record["protocol"], record["statistic"]) == (plan.protocol, plan.statistic):
             return plan
         return Plan(
             record["protocol"],
             record["statistic"],
             record["gap_ms"],
             samples=len(record["samples"]),
+            group=_group(record["value"]) if record["protocol"] == "graph-back-to-back" else 1,
         )
     return plan
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from asv_benchmarks.commits import ancestry, record_commit
+from asv_benchmarks.commits import CommitsFileError, ancestry, record_commit
 
 
 def rows(results: Path) -> dict[str, dict[str, object]]:
-    lines = (results / "commits.jsonl").read_text().splitlines()
-    parsed = [json.loads(line) for line in lines]
+    lines = (results / "commits.jsonl").read_text().split("\n")
+    parsed = [json.loads(line) for line in lines if line]
     assert len({row["hash"] for row in parsed}) == len(parsed)
     return {row["hash"]: row for row in parsed}
 
@@ -58,6 +58,27 @@ def test_commits_of_another_clone_stay(toy, tmp_path: Path) -> None:
     commit = toy.sleeping(1, "here")
     record_commit(results, toy.folder, commit)
     assert list(rows(results)) == ["f" * 40, commit]
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x1f", "\x0b"], ids=ascii)
+def test_a_subject_may_hold_what_ends_a_line_elsewhere(toy, tmp_path: Path, odd: str) -> None:
+    first = toy.sleeping(1, f"a{odd}b")
+    record_commit(tmp_path, toy.folder, first)
+    second = toy.sleeping(2, "second")
+    record_commit(tmp_path, toy.folder, second)
+    assert list(rows(tmp_path)) == [first, second]
+    assert rows(tmp_path)[first]["subject"] == f"a{odd}b"
+
+
+@pytest.mark.parametrize("line", ["<<<<<<< ours", "[]", "{}"])
+def test_what_is_no_commit_is_named_and_left_as_it_is(toy, tmp_path: Path, line: str) -> None:
+    path = tmp_path / "commits.jsonl"
+    record_commit(tmp_path, toy.folder, toy.sleeping(1, "first"))
+    broken = path.read_text() + "\n" + line + "\n"
+    path.write_text(broken)
+    with pytest.raises(CommitsFileError, match=r"commits\.jsonl:3 is not the JSON of a commit"):
+        record_commit(tmp_path, toy.folder, toy.sleeping(2, "second"))
+    assert path.read_text() == broken
 
 
 def test_an_unknown_commit_says_so(toy) -> None:

@@ -146,6 +146,19 @@ def test_later_rounds_keep_the_first_ones_statistic() -> None:
     assert settled(gpu_plan(19.9), [failed]) == gpu_plan(19.9)
 
 
+def test_later_rounds_keep_the_first_ones_pacing() -> None:
+    unpaced = gpu_plan(0.29)
+    first = {
+        "status": "ok",
+        "statistic": unpaced.statistic,
+        "protocol": unpaced.protocol,
+        "gap_ms": unpaced.gap_ms,
+        "samples": [0.29] * unpaced.samples,
+        "value": 0.29,
+    }
+    assert settled(gpu_plan(0.31), [first]) == unpaced
+
+
 def test_the_host_clock_times_the_call() -> None:
     calls = []
     subject = HostSubject(lambda: calls.append(1))
