@@ -30,12 +30,10 @@ def import_measured(checkout: Path, commit: str) -> ModuleType:
     head = head_file.read_text().strip() if head_file.is_file() else "not a git checkout"
     if head != commit:
         raise WrongCheckoutError(f"{checkout} is at {head}, to be measured is {commit}")
-    try:
-        package = importlib.import_module(PACKAGE)
-    except ModuleNotFoundError as error:
-        if error.name != PACKAGE:
-            raise
-        raise NotImplementedError(f"commit {commit[:8]} has no package {PACKAGE}") from None
+    if not (checkout / PACKAGE).is_dir():
+        # Before importing: an installed copy would be found in its stead.
+        raise NotImplementedError(f"commit {commit[:8]} has no package {PACKAGE}")
+    package = importlib.import_module(PACKAGE)
     verify_loaded(checkout)
     return package
 

@@ -67,7 +67,7 @@ def test_real_heads_are_not_selected_on_a_cpu(toy) -> None:
 
 
 @pytest.mark.parametrize("launch", [pytest.param("spawn", marks=pytest.mark.slow), "forkserver"])
-def test_a_stale_copy_is_a_failure_with_its_reason(toy, tmp_path: Path, launch: str) -> None:
+def test_an_installed_copy_is_never_measured(toy, tmp_path: Path, launch: str) -> None:
     stale = tmp_path / "stale"
     (stale / "fused_lmhead").mkdir(parents=True)
     (stale / "fused_lmhead" / "__init__.py").write_text(SLEEPY)
@@ -76,14 +76,12 @@ def test_a_stale_copy_is_a_failure_with_its_reason(toy, tmp_path: Path, launch: 
     arguments = ("--bench", SMOKE, "--launch-method", launch)
 
     run = toy.asv("run", f"{lacking}^!", *arguments, ASV_PYTHONPATH=str(stale))
-    assert run.returncode == 2, run.stdout + run.stderr
-    assert toy.result(lacking)["result"] is None
+    assert run.returncode == 0, run.stdout + run.stderr
     assert toy.rounds(lacking)
     for line in toy.rounds(lacking):
-        assert line["status"] == "failed"
+        assert line["status"] == "skipped"
         assert line["samples"] == []
-        assert line["reason"].startswith("WrongCheckoutError: fused_lmhead was imported from")
-        assert str(stale) in line["reason"]
+        assert "has no package fused_lmhead" in line["reason"]
 
     # The same copy does no harm where the commit has the package: its checkout is first.
     run = toy.asv("run", f"{good}^!", *arguments, ASV_PYTHONPATH=str(stale))
