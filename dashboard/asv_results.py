@@ -48,13 +48,35 @@ class AsvValue:
 
 @dataclass(frozen=True, slots=True)
 class AsvBenchmark:
-    """One benchmark of a results file; duration in seconds, over all its combinations."""
+    """One benchmark of a results file; duration in seconds, over all its combinations.
+
+    The lists run over ``combinations``. ``results`` has None for failed and NaN for skipped;
+    ``profiled`` says that asv kept a profile, which is not read further.
+    """
 
     name: str
     version: str | None
     started_at: datetime | None
     duration: float | None
-    values: tuple[AsvValue, ...]
+    profiled: bool
+    combinations: list[tuple[str, ...]]
+    results: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+    q25: list[float | None]
+    q75: list[float | None]
+    samples: list[list[float] | None]
+
+    @property
+    def values(self) -> tuple[AsvValue, ...]:
+        """The same as one record a combination."""
+        return tuple(
+            AsvValue(params, *_outcome(result), low, high, q25, q75, samples and tuple(samples))
+            for params, result, low, high, q25, q75, samples in zip(
+                self.combinations, self.results, self.low, self.high, self.q25, self.q75,
+                self.samples, strict=True,
+            )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +189,7 @@ def _rows_of_format_1(document: dict[str, Any]) -> Iterator[tuple[str, dict[str,
             ("version", "benchmark_version"),
             ("started_at", "started_at"),
             ("duration", "duration"),
+            ("profile", "profiles"),
         )
     }
     for name, entry in mapping(document["results"], "'results'").items():
@@ -199,58 +222,68 @@ def _stats_of_format_1(cell: Any, name: str) -> dict[str, Any]:
 def _benchmark(name: str, row: dict[str, Any]) -> AsvBenchmark:
     text(name, "a benchmark's name")
     started = row.get("started_at")
+    combinations = _combinations(name, row)
+    count = len(combinations)
+    results = _column(row, "result", name)
+    if len(results) > count:
+        raise UnreadableError(f"{name} has {len(results)} results for {count} combinations")
+    columns: dict[str, list[Any]] = {
+        # asv shortens a list of nulls to one null; what is not there failed, to asv too
+        "results": _padded(_numbers(results, f"a result of {name}", nan=True), count),
+        "samples": _padded(_samples(_column(row, "samples", name), name), count),
+    }
+    for field, key in zip(("low", "high", "q25", "q75"), _STATS, strict=True):
+        cells = _column(row, f"stats_{key}", name)
+        columns[field] = _padded(_numbers(cells, f"a statistic of {name}"), count)
+    last = {params: index for index, params in enumerate(combinations)}
+    if len(last) < count:  # of equal combinations the last counts
+        kept = list(last.values())
+        combinations = list(last)
+        columns = {key: [cells[index] for index in kept] for key, cells in columns.items()}
     return AsvBenchmark(
         name=name,
         version=optional_text(row.get("version"), f"the version of {name}"),
         started_at=None if started is None else time_of_milliseconds(started, f"start of {name}"),
         duration=optional_number(row.get("duration"), f"the duration of {name}"),
-        values=tuple(_values(name, row)),
+        profiled=bool(row.get("profile")),
+        combinations=combinations,
+        **columns,
     )
 
 
-def _values(name: str, row: dict[str, Any]) -> Iterator[AsvValue]:
+def _combinations(name: str, row: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The product of the parameters, the last fastest."""
     axes = [
         texts(axis, f"a parameter of {name}")
         for axis in sequence(row.get("params") or [], f"the parameters of {name}")
     ]
     count = math.prod(len(axis) for axis in axes)
-    results = sequence(row.get("result") or [], f"the result of {name}")
-    if len(results) > count:
-        raise UnreadableError(f"{name} has {len(results)} results for {count} combinations")
     if count > _MOST_COMBINATIONS:
         raise UnreadableError(f"{name} has {count} parameter combinations")
-    # asv shortens a list of nulls to one null; what is not there failed, to asv too
-    padded = itertools.chain(results, itertools.repeat(None, count - len(results)))
-    stats = [_column(row, f"stats_{key}", name) for key in _STATS]
-    samples = _column(row, "samples", name)
-    found: dict[tuple[str, ...], AsvValue] = {}
-    for index, (params, result) in enumerate(zip(itertools.product(*axes), padded, strict=True)):
-        low, high, q25, q75 = (
-            optional_number(_at(column, index), f"a statistic of {name}") for column in stats
-        )
-        found[params] = AsvValue(
-            params,
-            *_outcome(result, name),
-            low=low,
-            high=high,
-            q25=q25,
-            q75=q75,
-            samples=_samples(_at(samples, index), name),
-        )
-    yield from found.values()
+    return list(itertools.product(*axes))
 
 
-def _outcome(result: Any, name: str) -> tuple[Status, float | None]:
+def _numbers(cells: list[Any], what: str, nan: bool = False) -> list[float | None]:
+    """Numbers or None; NaN is None too unless it means something."""
+    if not set(map(type, cells)) <= {float, type(None)}:
+        cells = [None if cell is None else number(cell, what) for cell in cells]
+    if nan or not any(cell != cell for cell in cells):
+        return cells
+    return [None if cell != cell else cell for cell in cells]
+
+
+def _samples(cells: list[Any], name: str) -> list[list[float] | None]:
+    what = f"a sample of {name}"
+    lists = [None if cell is None else sequence(cell, "samples") for cell in cells]
+    if set(map(type, itertools.chain.from_iterable(filter(None, lists)))) <= {float}:
+        return lists
+    return [cells and [number(cell, what) for cell in cells] for cells in lists]
+
+
+def _outcome(result: float | None) -> tuple[Status, float | None]:
     if result is None:
         return Status.FAILED, None
-    value = number(result, f"a result of {name}")
-    return (Status.SKIPPED, None) if math.isnan(value) else (Status.OK, value)
-
-
-def _samples(cell: Any, name: str) -> tuple[float, ...] | None:
-    if cell is None:
-        return None
-    return tuple(number(sample, f"a sample of {name}") for sample in sequence(cell, "samples"))
+    return (Status.SKIPPED, None) if math.isnan(result) else (Status.OK, result)
 
 
 def _column(row: dict[str, Any], key: str, name: str) -> list[Any]:
@@ -258,5 +291,6 @@ def _column(row: dict[str, Any], key: str, name: str) -> list[Any]:
     return [] if value is None else sequence(value, f"column {key!r} of {name}")
 
 
-def _at(column: list[Any], index: int) -> Any:
-    return column[index] if index < len(column) else None
+def _padded(cells: list[Any], count: int) -> list[Any]:
+    """The cells of so many combinations; those asv left out are None."""
+    return (cells + [None] * (count - len(cells)))[:count]

@@ -77,7 +77,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One process: its samples (series' unit) and the conditions it ran under."""
+    """One process: its samples (series' unit) and the conditions it ran under.
+
+    ``gap_ms`` is the idle time before each sample, 0 where they were not paced.
+    """
 
     samples: tuple[float, ...]
     value: float | None
@@ -89,6 +92,7 @@ class Round:
     power_w: float | None = None
     temperature_c: float | None = None
     clock_event_reasons: tuple[str, ...] = ()
+    gap_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ class Side:
     """A series at one commit: one side of a comparison.
 
     ``rounds`` is empty where only the pooled value is known; a comparison then
-    has no interval of its own.
+    has no interval of its own. ``statistic`` is what a round's value is of its samples,
+    ``minimum`` or ``median``; ``protocol`` how these were taken.
     """
 
     commit: str
@@ -109,6 +114,8 @@ class Side:
     driver: str | None = None
     torch: str | None = None
     triton: str | None = None
+    statistic: str | None = None
+    protocol: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

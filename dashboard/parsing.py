@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
+
+_quick: Callable[[bytes], Any] | None = None
+with suppress(ImportError):  # five times as fast, where it is installed
+    from orjson import loads as _quick
 
 
 class UnreadableError(Exception):
@@ -13,7 +19,10 @@ class UnreadableError(Exception):
 
 def load_json(data: bytes) -> Any:
     """Parse UTF-8 JSON; NaN and ±Infinity are numbers, as asv writes them."""
-    try:
+    if _quick is not None:
+        with suppress(ValueError):
+            return _quick(data)
+    try:  # the slower one knows NaN, and says what is wrong
         return json.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise UnreadableError(f"not UTF-8 text (byte {error.start})") from error

@@ -15,8 +15,8 @@ from dashboard.store.tables import stored_time
 
 def refreshed(
     store: Store, repository: Repository | None, shipped: Mapping[str, Commit]
-) -> list[dict[str, Any]] | None:
-    """The rows the table should have; None where it has them already."""
+) -> list[dict[str, Any]]:
+    """The rows that the table lacks or has otherwise."""
     rows = {row["hash"]: row for row in queries.commit_rows(store)}
     stored = {name: _known(row) for name, row in rows.items()}
     measured = queries.run_commits(store)
@@ -26,7 +26,7 @@ def refreshed(
         history = repository.history(measured, trees)
     merged = merge(measured, history, shipped, stored)
     fresh = {name: _row(entry) for name, entry in merged.items()}
-    return None if fresh == rows else list(fresh.values())
+    return [row for name, row in fresh.items() if rows.get(name) != row]
 
 
 def _trees(

@@ -1,30 +1,33 @@
-"""Which files of a results folder matter, and which of them changed."""
+"""Which files of a results folder matter, what they contain, and which belong together."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dashboard.errors import InputError
-from dashboard.parsing import UnreadableError
+from dashboard.parsing import UnreadableError, load_json
+from dashboard.store.hashes import digests
+from dashboard.store.tables import identifier
 
 ROUNDS_FOLDER = "rounds"
+_LONGEST_NAME = 128
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file of the results folder; ``path`` is relative to it, with forward slashes.
 
-    ``sha256`` is None, with ``problem``, where it cannot be read.
+    ``digest`` is that of its content, empty, with ``problem``, where it cannot be read.
     """
 
     path: str
     kind: str
     location: Path
-    sha256: str | None
+    digest: str
     problem: str | None = None
 
     def read(self) -> bytes:
@@ -49,6 +52,13 @@ class Group:
         """The files it has."""
         return tuple(file for file in (self.result, self.rounds) if file is not None)
 
+    @property
+    def run_id(self) -> int:
+        """The number of the run that these files are: the same for the same names and bytes."""
+        return identifier(
+            "run", *(text for file in self.files for text in (file.path, file.digest))
+        )
+
 
 def discover(results: Path) -> list[SourceFile]:
     """Every file of interest, by path. Raises InputError where there is nothing to read."""
@@ -57,36 +67,65 @@ def discover(results: Path) -> list[SourceFile]:
     if not results.is_dir():
         raise InputError(f"{results} is not a folder")
     try:
-        found = sorted(_walk(results), key=lambda file: file.path)
+        found = {path: (location, kind) for path, location, kind in _walk(results)}
     except OSError as error:
         raise InputError(f"cannot read {results}: {error.strerror}") from error
-    if not any(file.kind in ("result", "rounds") for file in found):
+    if not any(kind in ("result", "rounds") for _, kind in found.values()):
         raise InputError(f"no asv results in {results} (expected <machine>/<commit>-<env>.json)")
-    return found
+    regular = {path: location for path, (location, _) in found.items() if location.is_file()}
+    read = digests(results, regular)
+    return [_source_file(path, *found[path], read.get(path, "")) for path in sorted(found)]
 
 
-def grouped(files: list[SourceFile]) -> list[Group]:
+def grouped(files: Sequence[SourceFile]) -> list[Group]:
     """Results files, each with its rounds; rounds without one by themselves."""
     rounds = {file.location.stem: file for file in files if file.kind == "rounds"}
-    groups = []
-    for file in files:
-        if file.kind == "result":
-            name = f"{file.location.stem}-{file.location.parent.name}"
-            groups.append(Group(file, rounds.pop(name, None)))
+    results = [file for file in files if file.kind == "result"]
+    taken = {file.path: rounds.pop(_own_rounds(file), None) for file in results}
+    if rounds and not all(taken.values()):
+        lonely = {_name(file): file for file in results if taken[file.path] is None}
+        for stem, file in list(rounds.items()):
+            # asv shortens long environment names, and people prefix files: ask the rounds
+            machine, name = _asv_name(file)
+            for (folder, own), result in lonely.items():
+                if folder == machine and own.endswith(name) and taken[result.path] is None:
+                    taken[result.path] = rounds.pop(stem)
+                    break
+    groups = [Group(file, taken[file.path]) for file in results]
     return groups + [Group(None, file) for file in rounds.values()]
 
 
-def _walk(results: Path) -> Iterator[SourceFile]:
+def _own_rounds(file: SourceFile) -> str:
+    return f"{file.location.stem}-{file.location.parent.name}"
+
+
+def _name(file: SourceFile) -> tuple[str, str]:
+    return file.location.parent.name, file.location.stem
+
+
+def _asv_name(rounds: SourceFile) -> tuple[str | None, str]:
+    """The machine and name of the results file that the first readable line belongs to."""
+    try:
+        with rounds.location.open("rb") as handle:
+            line = load_json(handle.readline(1 << 20))
+        environment, commit, machine = line["environment"], line["commit"], line["machine"]
+        if len(environment) >= _LONGEST_NAME:
+            environment = "env-" + hashlib.md5(environment.encode()).hexdigest()
+        return machine, f"{commit[:8]}-{environment}"
+    except (OSError, UnreadableError, KeyError, TypeError, UnicodeEncodeError):
+        return None, ""
+
+
+def _walk(results: Path) -> Iterator[tuple[str, Path, str]]:
     # asv knows no results at the top, unless the folder given is a machine's
     at_top = (results / "machine.json").is_file()
     for name_of_folder, _, names in os.walk(results, onerror=_raise):
         folder = Path(name_of_folder)
         inside = folder.relative_to(results)
         for name in names:
-            location = folder / name
             kind = _kind(inside, name, at_top)
             if kind is not None:
-                yield _source(location, _printable((inside / name).as_posix()), kind)
+                yield _printable((inside / name).as_posix()), folder / name, kind
 
 
 def _kind(inside: Path, name: str, at_top: bool) -> str | None:
@@ -101,15 +140,10 @@ def _kind(inside: Path, name: str, at_top: bool) -> str | None:
     return None
 
 
-def _source(location: Path, path: str, kind: str) -> SourceFile:
-    try:
-        if not location.is_file():
-            return SourceFile(path, kind, location, None, "not a regular file")
-        with location.open("rb") as handle:
-            digest = hashlib.file_digest(handle, "sha256").hexdigest()
-    except OSError as error:
-        return SourceFile(path, kind, location, None, f"cannot be read: {error.strerror}")
-    return SourceFile(path, kind, location, digest)
+def _source_file(path: str, location: Path, kind: str, digest: str | OSError) -> SourceFile:
+    if isinstance(digest, OSError):
+        return SourceFile(path, kind, location, "", f"cannot be read: {digest.strerror}")
+    return SourceFile(path, kind, location, digest, None if digest else "not a regular file")
 
 
 def _printable(path: str) -> str:

@@ -1,34 +1,36 @@
 """Loading an asv results folder: idempotent by content, all or nothing for readers.
 
-Every file is known by the hash of its bytes. A results file and the rounds file beside it
-are a group; when either changed, the group's run is replaced in one transaction. All of it
-happens in a side copy that takes the store's place at the end (see `connect`).
+Every file is known by its content. A results file and the rounds file beside it are a group;
+when either changed, the group's run is replaced. Readers see all of an ingest or nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from dashboard.asv_results import AsvDefinition, read_benchmarks, read_machine
+from dashboard.asv_results import read_benchmarks, read_machine
 from dashboard.commits import Repository
 from dashboard.models import Commit
 from dashboard.parsing import UnreadableError, as_json
 from dashboard.rounds import read_commits
-from dashboard.store import commit_table, queries, tables
-from dashboard.store.connect import OutdatedStoreError, Store, open_store, rewriting, writing
-from dashboard.store.discover import SourceFile, discover, grouped
-from dashboard.store.group import FileState, GroupRows, read_group
+from dashboard.store import assemble, commit_table, queries, tables
+from dashboard.store.batch import batches, prepare, size_of
+from dashboard.store.claims import Claims, source_of
+from dashboard.store.connect import Store, Writer, writing
+from dashboard.store.discover import Group, SourceFile, discover, grouped
+from dashboard.store.schema import OutdatedStoreError
 from dashboard.store.series_book import SeriesBook
-
-_ROWS_A_TRANSACTION = 50_000
+from dashboard.store.states import FileState
 
 Progress = Callable[[int, int], None]
-Known = Mapping[str, tuple[str, str, str | None]]  # sha256, status, reason by path
+_SINGLE = ("benchmarks", "machine", "commits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,116 +54,100 @@ def ingest(
     repository: Repository | None = None,
     progress: Progress | None = None,
     waiting: Callable[[], None] | None = None,
+    source: str | None = None,
 ) -> IngestReport:
     """Load ``results`` into the store, which is made if there is none.
 
     ``repository`` tells of the commits what ``commits.jsonl`` does not. ``progress`` is told
     (groups done, groups to read); ``waiting`` is called if another ingest must end first.
+    ``source`` names the results folder, by default its host and path.
 
     Raises InputError: no such folder, nothing in it, or a store that cannot be written.
     """
     start = time.monotonic()
     files = discover(results)
-    with writing(store, waiting) as location:
-        if location.exists():
-            known, totals, news = _compare(location, repository)
-        else:
-            known, totals, news = {}, {}, True
-        states: dict[str, FileState] = {}
-        todo = {file.path: file for file in files if _differs(file, known)}
-        if todo or news:
-            with rewriting(location) as side:
-                work = _Ingest(side, known, progress)
-                states = work.load(files, todo)
-                work.finish(states.values(), repository)
-                totals = queries.totals(side)
-    return _report(files, known, states, totals, time.monotonic() - start)
+    groups = grouped(files)
+    states: dict[str, FileState] = {}
+    with writing(store, waiting) as writer:
+        before = _current(writer)
+        with before or nullcontext():
+            known = [] if before is None else queries.source_files(before)
+            claims = Claims(source or source_of(results), known)
+            todo = [group for group in groups if not claims.has(group)]
+            single = [file for file in files if file.kind in _SINGLE and not claims.known(file)]
+            news = before is None or bool(todo or single)
+            if not news and before is not None:
+                news = bool(commit_table.refreshed(before, repository, {}))
+                totals = queries.totals(before)
+        if news:
+            size = size_of(file for group in todo for file in group.files)
+            with writer.changing(size) as opened:
+                work = _Ingest(opened, claims, progress)
+                work.load(single, todo)
+                work.finish(repository)
+                states, totals = work.states, queries.totals(opened)
+    return _report(files, claims, states, totals, time.monotonic() - start)
 
 
-def _compare(location: Path, repository: Repository | None) -> tuple[Known, dict[str, int], bool]:
-    """What the store has of which file, its totals, and whether its commits are out of date."""
+def _current(writer: Writer) -> Store | None:
+    """The store as it is, brought to this package's schema; None if there is none."""
     try:
-        with open_store(location) as store:
-            news = commit_table.refreshed(store, repository, {}) is not None
-            return queries.source_files(store), queries.totals(store), news
+        return writer.reading()
     except OutdatedStoreError:
-        with rewriting(location):
+        with writer.changing():
             pass  # opening it migrates
-        return _compare(location, repository)
-
-
-def _differs(file: SourceFile, known: Known) -> bool:
-    return file.path not in known or known[file.path][0] != (file.sha256 or "")
+        return writer.reading()
 
 
 class _Ingest:
-    """One ingest into the side copy."""
+    """One ingest into a store that is open for writing."""
 
-    def __init__(self, store: Store, known: Known, progress: Progress | None) -> None:
+    def __init__(self, store: Store, claims: Claims, progress: Progress | None) -> None:
+        self.states: dict[str, FileState] = {}
         self._store = store
-        self._known = known
+        self._claims = claims
         self._progress = progress
         self._now = datetime.now(UTC).replace(tzinfo=None)
-        definitions = [AsvDefinition(**row) for row in queries.benchmark_rows(store)]
-        self._book = SeriesBook(queries.series_rows(store), definitions)
+        self._book = SeriesBook(store)
         self._shipped: dict[str, Commit] = {}
-        self._pending: list[GroupRows] = []
 
-    def load(self, files: list[SourceFile], todo: Mapping[str, SourceFile]) -> dict[str, FileState]:
-        """Read the changed files and write their groups; what became of each file."""
-        states = {}
+    def load(self, single: Sequence[SourceFile], groups: Sequence[Group]) -> None:
+        """Read the files that stand alone, and the groups."""
         readers = {
             "benchmarks": self._read_definitions,
             "machine": self._read_machine,
             "commits": self._read_commits,
         }
-        for file in todo.values():
-            if file.kind in readers:
-                states[file.path] = self._attempt(file, readers[file.kind])
-        groups = [
-            group for group in grouped(files) if any(file.path in todo for file in group.files)
-        ]
-        size = 0
-        for count, group in enumerate(groups, start=1):
-            rows = read_group(group, self._book)
-            states |= {path: state for path, state in rows.states.items() if path in todo}
-            self._pending.append(rows)
-            size += len(rows.measurements) + len(rows.rounds)
-            if size >= _ROWS_A_TRANSACTION or count == len(groups):
-                self._flush()
-                size = 0
+        for file in single:
+            try:
+                state = readers[file.kind](file)
+            except UnreadableError as error:
+                state = FileState(file, "rejected", str(error))
+            self.states[file.path] = state
+        done = 0
+        for read in batches(groups):
+            batch = prepare(self._store, self._book, self._claims, read)
+            kept = {state.kept_run_id for state in batch.states}
+            old = self._claims.earlier_runs(state.file for state in batch.states)
+            tables.remove_runs(self._store, sorted(old - kept), self._now)
+            tables.insert(self._store, "run", batch.runs)
+            assemble.write(self._store)
+            self.states |= {state.file.path: state for state in batch.states}
+            done += len(read)
             if self._progress is not None:
-                self._progress(count, len(groups))
-        return states
+                self._progress(done, len(groups))
 
-    def finish(self, states: Iterable[FileState], repository: Repository | None) -> None:
-        """Write what belongs to the whole: series, commits, the log."""
+    def finish(self, repository: Repository | None) -> None:
+        """Write what belongs to the whole: commits, files, the log."""
         store = self._store
-        store.connection.execute("BEGIN")
-        tables.replace(store, "series", self._book.changed)
-        commits = commit_table.refreshed(store, repository, self._shipped)
-        if commits is not None:
-            tables.replace(store, "commit_info", commits)
-        rows = [self._file_row(state) for state in states]
+        tables.replace(
+            store, "commit_info", commit_table.refreshed(store, repository, self._shipped)
+        )
+        rows = [self._file_row(state) for state in self.states.values()]
         tables.replace(store, "source_file", rows)
-        tables.insert(store, "ingest_log", [self._log_row(row) for row in rows])
-        store.connection.execute("COMMIT")
-
-    def _flush(self) -> None:
-        store, pending = self._store, self._pending
-        store.connection.execute("BEGIN")
-        tables.remove_runs(store, [number for rows in pending for number in rows.ids], self._now)
-        tables.insert(store, "run", [rows.run for rows in pending if rows.run is not None])
-        tables.insert(store, "measurement", [row for rows in pending for row in rows.measurements])
-        tables.insert(store, "round", [row for rows in pending for row in rows.rounds])
-        store.connection.execute("COMMIT")
-        self._pending = []
-
-    def _attempt(self, file: SourceFile, read: Callable[[SourceFile], FileState]) -> FileState:
-        try:
-            return read(file)
-        except UnreadableError as error:
-            return FileState(file, "rejected", str(error))
+        news = [self._claims.known(state.file) is None for state in self.states.values()]
+        log = [self._log_row(row) for row in compress(rows, news)]
+        tables.insert(store, "ingest_log", log)
 
     def _read_definitions(self, file: SourceFile) -> FileState:
         definitions = read_benchmarks(file.read())
@@ -182,6 +168,7 @@ class _Ingest:
     def _read_machine(self, file: SourceFile) -> FileState:
         machine, fields = read_machine(file.read())
         row = {
+            "source": self._claims.source,
             "folder": file.path.rpartition("/")[0],
             "machine": machine,
             "fields": as_json(fields, "the file"),
@@ -192,27 +179,30 @@ class _Ingest:
     def _read_commits(self, file: SourceFile) -> FileState:
         lines = read_commits(file.read())
         self._shipped = {commit.hash: commit for commit in lines.records}
-        return FileState.of_lines(file, lines)
+        return FileState.of_lines(file, len(lines.records), lines.rejected)
 
     def _file_row(self, state: FileState) -> dict[str, Any]:
         return {
+            "source": self._claims.source,
             "path": state.file.path,
             "kind": state.file.kind,
-            "sha256": state.file.sha256 or "",
+            "digest": state.file.digest,
             "status": state.status,
             "reason": state.reason,
             "rows": state.rows,
             "ingested_at": self._now,
+            "run_id": state.run_id,
+            "kept_run_id": state.kept_run_id,
         }
 
     def _log_row(self, row: dict[str, Any]) -> dict[str, Any]:
-        replaces = row["path"] in self._known and row["status"] == "read"
+        replaces = self._claims.replaces(row["path"]) and row["status"] == "read"
         return {**row, "status": "replaced"} if replaces else row
 
 
 def _report(
-    files: list[SourceFile],
-    known: Known,
+    files: Sequence[SourceFile],
+    claims: Claims,
     states: Mapping[str, FileState],
     totals: Mapping[str, int],
     seconds: float,
@@ -222,13 +212,15 @@ def _report(
     rejected: list[tuple[str, str]] = []
     notes: list[tuple[str, str]] = []
     for file in files:
-        if file.path in states:
-            status, reason = states[file.path].status, states[file.path].reason
-            read += status != "rejected"
-            notes += [(file.path, reason)] if reason and status == "read" else []
-        else:
-            _, status, reason = known[file.path]
-            unchanged += status != "rejected"
+        known = claims.known(file)
+        state = states.get(file.path) or known
+        assert state is not None  # what is not known was read
+        status, reason = state.status, state.reason
+        if status != "rejected":
+            read += known is None
+            unchanged += known is not None
+        if file.path in states and reason and status == "read":
+            notes.append((file.path, reason))
         if status in ("rejected", "partial"):
             rejected.append((file.path, reason or "unreadable"))
     return IngestReport(

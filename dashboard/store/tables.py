@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from dashboard.store.connect import Store
 
 Row = Mapping[str, Any]
+_Item = TypeVar("_Item")
 
 _TIME = pa.timestamp("us")
 _TEXT = pa.string()
@@ -23,10 +24,11 @@ _FLAG = pa.bool_()
 
 _COLUMNS: dict[str, dict[str, pa.DataType]] = {
     "source_file": {
-        "path": _TEXT, "kind": _TEXT, "sha256": _TEXT, "status": _TEXT, "reason": _TEXT,
-        "rows": _WHOLE, "ingested_at": _TIME,
+        "source": _TEXT, "path": _TEXT, "kind": _TEXT, "digest": _TEXT, "status": _TEXT,
+        "reason": _TEXT, "rows": _WHOLE, "ingested_at": _TIME, "run_id": _WHOLE,
+        "kept_run_id": _WHOLE,
     },
-    "machine": {"folder": _TEXT, "machine": _TEXT, "fields": _TEXT},
+    "machine": {"source": _TEXT, "folder": _TEXT, "machine": _TEXT, "fields": _TEXT},
     "benchmark": {
         "name": _TEXT, "unit": _TEXT, "type": _TEXT, "version": _TEXT, "param_names": _TEXTS,
     },
@@ -45,47 +47,46 @@ _COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "label": _TEXT, "machine": _TEXT, "environment": _TEXT, "unit": _TEXT,
         "higher_is_better": _FLAG, "family": _TEXT, "model": _TEXT, "tokens": _WHOLE,
         "tp": _WHOLE, "m": _WHOLE, "h": _WHOLE, "v": _WHOLE, "entropy": _TEXT,
-    },
-    "measurement": {
-        "run_id": _WHOLE, "series_id": _WHOLE, "status": _TEXT, "reason": _TEXT,
-        "value": _NUMBER, "low": _NUMBER, "high": _NUMBER, "round_count": _WHOLE,
-        "asv_value": _NUMBER, "asv_low": _NUMBER, "asv_high": _NUMBER, "q25": _NUMBER,
-        "q75": _NUMBER, "samples": _NUMBERS, "version": _TEXT, "started_at": _TIME,
-        "duration_s": _NUMBER, "gpu": _TEXT, "gpu_uuid": _TEXT, "driver": _TEXT,
-        "torch": _TEXT, "triton": _TEXT, "sm_clock_mhz": _NUMBER, "power_w": _NUMBER,
-        "temperature_c": _NUMBER, "clock_event_reasons": _TEXTS, "schedule": _TEXT,
-        "statistic": _TEXT, "protocol": _TEXT,
-    },
-    "round": {
-        "run_id": _WHOLE, "series_id": _WHOLE, "attached": _FLAG, "asv_run": _TEXT,
-        "round": _WHOLE, "status": _TEXT, "reason": _TEXT, "value": _NUMBER,
-        "samples": _NUMBERS, "started_at": _TIME, "gap_ms": _NUMBER, "gpu_uuid": _TEXT,
-        "sm_clock_mhz": _NUMBER, "power_w": _NUMBER, "temperature_c": _NUMBER,
-        "clock_event_reasons": _TEXTS, "fused_lmhead_file": _TEXT,
+        "described_at": _TIME,
     },
 }  # fmt: skip
 
 _COLUMNS["ingest_log"] = _COLUMNS["source_file"]
 
 _INSERT = {
-    "ingest_log": "INSERT INTO ingest_log BY NAME SELECT * FROM batch",
+    "ingest_log": "INSERT INTO ingest_log BY NAME "
+    "SELECT * EXCLUDE (run_id, kept_run_id) FROM batch",
     "source_file": "INSERT INTO source_file BY NAME SELECT * FROM batch",
     "machine": "INSERT INTO machine BY NAME SELECT * FROM batch",
     "benchmark": "INSERT INTO benchmark BY NAME SELECT * FROM batch",
     "commit_info": "INSERT INTO commit_info BY NAME SELECT * FROM batch",
     "run": "INSERT INTO run BY NAME SELECT * FROM batch",
     "series": "INSERT INTO series BY NAME SELECT * FROM batch",
-    "measurement": "INSERT INTO measurement BY NAME SELECT * FROM batch",
-    "round": "INSERT INTO round BY NAME SELECT * FROM batch",
 }
 
 _DELETE = {
-    "source_file": "DELETE FROM source_file WHERE path IN (SELECT path FROM batch)",
-    "machine": "DELETE FROM machine WHERE folder IN (SELECT folder FROM batch)",
+    "source_file": "DELETE FROM source_file "
+    "WHERE (source, path) IN (SELECT (source, path) FROM batch)",
+    "machine": "DELETE FROM machine WHERE (source, folder) IN (SELECT (source, folder) FROM batch)",
     "benchmark": "DELETE FROM benchmark WHERE name IN (SELECT name FROM batch)",
-    "commit_info": "DELETE FROM commit_info",
+    "commit_info": "DELETE FROM commit_info WHERE hash IN (SELECT hash FROM batch)",
     "series": "DELETE FROM series WHERE series_id IN (SELECT series_id FROM batch)",
 }
+
+
+_KEEP_REPLACED = """
+INSERT INTO replaced_measurement
+SELECT path, $now, series_id, commit_hash, status, value
+FROM measurement JOIN run USING (run_id)
+WHERE run_id IN (SELECT unnest($ids))
+"""
+# What lies in a part stays there, hidden from the next reader on, until the store is compacted.
+_BURY = "INSERT INTO dead_run SELECT $part, unnest($ids)"
+_REMOVE = (
+    "DELETE FROM store.measurement WHERE run_id IN (SELECT unnest($ids))",
+    "DELETE FROM store.round WHERE run_id IN (SELECT unnest($ids))",
+    "DELETE FROM run WHERE run_id IN (SELECT unnest($ids))",
+)
 
 
 def insert(store: Store, table: str, rows: Iterable[Row]) -> None:
@@ -94,27 +95,19 @@ def insert(store: Store, table: str, rows: Iterable[Row]) -> None:
 
 
 def replace(store: Store, table: str, rows: Iterable[Row]) -> None:
-    """Insert rows in place of those with the same key; all commits in place of all."""
+    """Insert rows in place of those with the same key."""
     _write(store, table, list(rows), [_DELETE[table], _INSERT[table]])
 
 
 def remove_runs(store: Store, run_ids: Sequence[int], now: datetime) -> None:
     """Take out runs with all that hangs on them, keeping their values in the log."""
+    if not run_ids:
+        return
     values = {"ids": list(run_ids)}
-    store.connection.execute(
-        """
-        INSERT INTO replaced_measurement
-        SELECT path, $now, series_id, commit_hash, status, value
-        FROM measurement JOIN run USING (run_id)
-        WHERE list_contains(CAST($ids AS BIGINT[]), run_id)
-        """,
-        {**values, "now": now},
-    )
-    for statement in (
-        "DELETE FROM measurement WHERE list_contains(CAST($ids AS BIGINT[]), run_id)",
-        "DELETE FROM round WHERE list_contains(CAST($ids AS BIGINT[]), run_id)",
-        "DELETE FROM run WHERE list_contains(CAST($ids AS BIGINT[]), run_id)",
-    ):
+    store.connection.execute(_KEEP_REPLACED, {**values, "now": now})
+    for part in store.parts:
+        store.connection.execute(_BURY, {**values, "part": part})
+    for statement in _REMOVE:
         store.connection.execute(statement, values)
 
 
@@ -125,6 +118,12 @@ def identifier(*parts: str) -> int:
         data = part.encode("utf-8")
         digest.update(len(data).to_bytes(8, "big") + data)
     return int.from_bytes(digest.digest(), "big") >> 11
+
+
+def pieces(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    """The items in stretches of at most that many."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def stored_time(time: datetime | None) -> datetime | None:

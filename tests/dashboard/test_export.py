@@ -51,6 +51,27 @@ def test_csv_gives_back_what_the_store_has(tmp_path: Path, history_store: Path) 
     assert json.loads(back["params"][0]) == {"model": "nemotron-super", "tokens": "8192", "tp": "1"}
 
 
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_every_column_comes_back(tmp_path: Path, history_store: Path, name: str) -> None:
+    """Read with the store's own types, the file is the table."""
+    write(history_store, tmp_path / name)
+    with open_store(history_store) as store:
+        own = queries.exported(store)
+    if name.endswith(".parquet"):
+        back = pd.read_parquet(tmp_path / name)
+        back["samples"] = [list(samples) for samples in back["samples"]]
+    else:
+        texts = {column: "object" for column in own if own[column].dtype in ("object", "str")}
+        back = pd.read_csv(tmp_path / name, dtype=texts)
+        back["samples"] = [json.loads(samples) for samples in back["samples"]]
+    for column in own:
+        if isinstance(own[column].dtype, pd.DatetimeTZDtype):
+            back[column] = pd.to_datetime(back[column])
+        given, wanted = back[column], own[column]
+        assert list(given.isna()) == list(wanted.isna()), column
+        assert list(given.dropna()) == list(wanted.dropna()), column
+
+
 def test_json_is_one_object_a_measurement(tmp_path: Path, history_store: Path) -> None:
     path = tmp_path / "out.json"
     write(history_store, path)

@@ -87,7 +87,10 @@ def test_bad_lines_of_rounds_are_named_and_the_others_count(tmp_path: Path, own:
         ("params", None),
         ("round", 2**70),
         ("started_at", "yesterday"),
-        ("clock_event_reasons", [1]),
+        ("clock_event_reasons", 1),
+        ("clock_event_reasons", [None]),
+        ("higher_is_better", "maybe"),
+        ("schedule", {"tile": float("nan")}),
         ("m", 1.5),
         ("machine", None),
         ("gpu", "\ud800"),
@@ -141,3 +144,33 @@ def test_broken_side_files_are_rejected_too(tmp_path: Path, own: Any) -> None:
     with open_store(tmp_path / "s.duckdb") as store:
         assert set(queries.commits(store)["known_by"]) == {"date"}
         assert set(queries.series(store)["model"]) == {"nemotron-super", "qwen3.6-35b"}
+
+
+def test_a_number_where_text_belongs_is_kept_as_its_text(tmp_path: Path, own: Any) -> None:
+    lines = own.rounds_file(0).read_text("utf-8").splitlines()
+    changed = [json.dumps({**json.loads(line), "driver": 570}) for line in lines]
+    own.rounds_file(0).write_text("\n".join(changed), "utf-8")
+    assert ingest(tmp_path / "s.duckdb", own.results).rejected == ()
+    with open_store(tmp_path / "s.duckdb") as store:
+        found = queries.measurements(store).query("commit == @own.commits[0]")
+    assert set(found["driver"]) == {"570"}
+
+
+@pytest.mark.parametrize("name", ["with[brackets]?*.jsonl", 'it\'s "quoted".jsonl', "{a,b}.jsonl"])
+def test_names_of_rounds_files_are_never_patterns(tmp_path: Path, own: Any, name: str) -> None:
+    own.rounds_file(0).rename(own.results / "rounds" / name)
+    report = ingest(tmp_path / "s.duckdb", own.results)
+    assert (report.rejected, report.notes, report.measurements) == ((), (), 24)
+    with open_store(tmp_path / "s.duckdb") as store:
+        assert set(queries.measurements(store)["rounds"]) == {3}
+
+
+def test_zones_of_times_are_heeded(tmp_path: Path, own: Any) -> None:
+    lines = own.rounds_file(0).read_text("utf-8").splitlines()
+    time = "2026-01-01T05:30:00+05:30"
+    changed = [json.dumps({**json.loads(line), "started_at": time}) for line in lines]
+    own.rounds_file(0).write_text("\n".join(changed), "utf-8")
+    ingest(tmp_path / "s.duckdb", own.results)
+    with open_store(tmp_path / "s.duckdb") as store:
+        found = queries.measurements(store).query("commit == @own.commits[0]")
+    assert {time.isoformat() for time in found["started_at"]} == {"2026-01-01T00:00:00+00:00"}

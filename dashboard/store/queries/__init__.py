@@ -1,5 +1,6 @@
 """Every SELECT of the dashboard, one function each, values bound."""
 
+from dashboard.store.queries.details import param_values
 from dashboard.store.queries.frames import (
     commits,
     exported,
@@ -10,10 +11,27 @@ from dashboard.store.queries.frames import (
     runs,
     series,
 )
-from dashboard.store.queries.records import known_commits, measured_commits, pairs
+from dashboard.store.queries.health import (
+    file_states,
+    latest_readings,
+    spreads,
+    troubled_files,
+)
+from dashboard.store.queries.integrity import RunContent, contents, figures, inconsistencies
+from dashboard.store.queries.limits import limit
+from dashboard.store.queries.points import points, recent_values
+from dashboard.store.queries.records import (
+    known_commits,
+    measured_commits,
+    measured_places,
+    pairs,
+)
+from dashboard.store.queries.schedules import schedules
 from dashboard.store.queries.state import (
+    FileRow,
     benchmark_rows,
     commit_rows,
+    line_series,
     newest_machine,
     run_commits,
     series_rows,
@@ -22,22 +40,38 @@ from dashboard.store.queries.state import (
 )
 
 __all__ = [
+    "FileRow",
+    "RunContent",
     "benchmark_rows",
     "commit_rows",
     "commits",
+    "contents",
     "exported",
+    "figures",
+    "file_states",
+    "inconsistencies",
     "ingest_log",
     "known_commits",
+    "latest_readings",
+    "limit",
+    "line_series",
     "measured_commits",
+    "measured_places",
     "measurements",
     "newest_machine",
     "pairs",
+    "param_values",
+    "points",
+    "recent_values",
     "replaced",
     "rounds",
     "run_commits",
     "runs",
+    "schedules",
     "series",
     "series_rows",
     "source_files",
+    "spreads",
     "totals",
+    "troubled_files",
 ]

@@ -20,7 +20,7 @@ def pairs(store: Store, base: str, head: str, machine: str | None = None) -> lis
         """
         SELECT series.* EXCLUDE (param_values, machine, environment), series.machine,
                series.environment, commit_hash, status, reason, value, version, gpu, driver,
-               torch, triton, run_id
+               torch, triton, statistic, protocol, run_id
         FROM current_measurement
         JOIN series USING (series_id)
         WHERE commit_hash IN ($base, $head)
@@ -47,6 +47,8 @@ def pairs(store: Store, base: str, head: str, machine: str | None = None) -> lis
             driver=cell["driver"],
             torch=cell["torch"],
             triton=cell["triton"],
+            statistic=cell["statistic"],
+            protocol=cell["protocol"],
         )
     return [
         Pair(record, sides.get((number, base)), sides.get((number, head)))
@@ -68,6 +70,24 @@ def measured_commits(store: Store, machine: str | None = None) -> list[Commit]:
         )[1]
     }
     return [commit for commit in known_commits(store) if commit.hash in wanted]
+
+
+def measured_places(
+    store: Store, machine: str | None = None
+) -> dict[str, frozenset[tuple[str, str]]]:
+    """The machines and environments that measured each commit, by its hash."""
+    _, rows = fetch(
+        store,
+        """
+        SELECT DISTINCT commit_hash, machine, environment FROM run
+        WHERE $machine IS NULL OR machine = $machine
+        """,
+        {"machine": machine},
+    )
+    found: dict[str, set[tuple[str, str]]] = {}
+    for name, *place in rows:
+        found.setdefault(name, set()).add((place[0], place[1]))
+    return {name: frozenset(places) for name, places in found.items()}
 
 
 def known_commits(store: Store) -> list[Commit]:
@@ -102,7 +122,7 @@ def _rounds_of(store: Store, base: str, head: str) -> dict[tuple[int, int], list
         store,
         """
         SELECT run_id, series_id, samples, value, status, reason, round.started_at, gpu_uuid,
-               sm_clock_mhz, power_w, temperature_c, clock_event_reasons
+               sm_clock_mhz, power_w, temperature_c, clock_event_reasons, gap_ms
         FROM round
         JOIN run USING (run_id)
         WHERE attached AND commit_hash IN ($base, $head)
@@ -124,6 +144,7 @@ def _rounds_of(store: Store, base: str, head: str) -> dict[tuple[int, int], list
                 power_w=row[9],
                 temperature_c=row[10],
                 clock_event_reasons=tuple(row[11]),
+                gap_ms=row[12],
             )
         )
     return found

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from dashboard.store.connect import Store
 from dashboard.store.queries.fetch import fetch, utc
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """What the store knows of a file: whose it is, its content's digest, what became of it, the
+    run it belongs to, and the run of an earlier content that stays since this one is rejected."""
+
+    source: str
+    path: str
+    digest: str
+    status: str
+    reason: str | None
+    run_id: int | None
+    kept_run_id: int | None
 
 
 def newest_machine(store: Store) -> str | None:
@@ -31,10 +47,17 @@ def totals(store: Store) -> dict[str, int]:
     return dict(zip(("runs", "series", "measurements"), rows[0], strict=True))
 
 
-def source_files(store: Store) -> dict[str, tuple[str, str, str | None]]:
-    """Content hash, status and reason of each file the store knows, by its path."""
-    _, rows = fetch(store, "SELECT path, sha256, status, reason FROM source_file")
-    return {path: (sha256, status, reason) for path, sha256, status, reason in rows}
+def source_files(store: Store) -> list[FileRow]:
+    """Every file the store knows."""
+    _, rows = fetch(
+        store,
+        """
+        SELECT source, path, digest, status, reason, run_id, kept_run_id
+        FROM source_file
+        ORDER BY ingested_at, source, path
+        """,
+    )
+    return [FileRow(*row) for row in rows]
 
 
 def run_commits(store: Store) -> dict[str, datetime]:
@@ -59,9 +82,20 @@ def commit_rows(store: Store) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def series_rows(store: Store) -> dict[int, dict[str, Any]]:
-    """The series table as it is stored, by series_id."""
-    columns, rows = fetch(store, "SELECT * FROM series")
+def series_rows(
+    store: Store, numbers: Sequence[int] = (), benchmarks: Sequence[str] = ()
+) -> dict[int, dict[str, Any]]:
+    """Rows of the series table as they are stored, by series_id: those with these numbers and
+    those of these benchmarks."""
+    columns, rows = fetch(
+        store,
+        """
+        SELECT * FROM series
+        WHERE series_id IN (SELECT unnest(CAST($numbers AS BIGINT[])))
+           OR benchmark IN (SELECT unnest(CAST($benchmarks AS VARCHAR[])))
+        """,
+        {"numbers": list(numbers), "benchmarks": list(benchmarks)},
+    )
     records = [dict(zip(columns, row, strict=True)) for row in rows]
     return {record["series_id"]: record for record in records}
 
@@ -69,4 +103,27 @@ def series_rows(store: Store) -> dict[int, dict[str, Any]]:
 def benchmark_rows(store: Store) -> list[dict[str, Any]]:
     """The benchmark definitions as they are stored."""
     columns, rows = fetch(store, "SELECT name, unit, type, version, param_names FROM benchmark")
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def line_series(store: Store) -> list[dict[str, Any]]:
+    """The series that the lines of an ingest's batch belong to, and what the newest line that
+    says it says of each: machine, environment, benchmark, params, family, unit,
+    higher_is_better, m, h, v, entropy, described_at."""
+    columns, rows = fetch(
+        store,
+        """
+        SELECT machine, environment, benchmark, CAST(params AS VARCHAR) AS params,
+               arg_max(family, moment) AS family, arg_max(unit, moment) AS unit,
+               coalesce(arg_max(higher_is_better, moment), false) AS higher_is_better,
+               CAST(arg_max(m, moment) AS BIGINT) AS m, CAST(arg_max(h, moment) AS BIGINT) AS h,
+               CAST(arg_max(v, moment) AS BIGINT) AS v, arg_max(entropy, moment) AS entropy,
+               make_timestamp(max(moment)) AS described_at
+        FROM (
+            SELECT *, coalesce(epoch_us(TRY_CAST(started_at AS TIMESTAMPTZ)), 0) AS moment FROM line
+        )
+        GROUP BY machine, environment, benchmark, params
+        ORDER BY described_at, machine, environment, benchmark, params
+        """,
+    )
     return [dict(zip(columns, row, strict=True)) for row in rows]
