@@ -5,7 +5,6 @@ stdout is data, stderr is narration. Heavy modules load inside the commands that
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -14,27 +13,29 @@ from typing import Annotated
 
 import typer
 
-from dashboard.errors import InputError
+from dashboard import exits
 from dashboard.models import Verdict
-from dashboard.narration import say, write_text
+from dashboard.narration import say, tell, write_text
+from dashboard.store_commands import DEFAULT_STORE, JsonOption, StoreOption, store_app
 
-DEFAULT_STORE = str(Path(".asv") / "history.duckdb")
 _LOCAL = "127.0.0.1"
 
 app = typer.Typer(
+    cls=exits.Commands,
     help="Did this commit make the fused LM head slower, where, and can one believe it?",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(store_app, name="store")
 
-StoreOption = Annotated[
-    str,
-    typer.Option("--store", envvar="LMHEAD_PERF_STORE", help="DuckDB file of the history."),
-]
 PortOption = Annotated[
     int | None,
     typer.Option("--port", min=1, max=65535, help="Port; else the first free one from 8501."),
+]
+AcknowledgedOption = Annotated[
+    Path | None,
+    typer.Option(help="TOML file of accepted regressions; else the one of the settings."),
 ]
 HostOption = Annotated[str, typer.Option("--host", help="Address to listen at.")]
 
@@ -46,6 +47,14 @@ class ReportFormat(StrEnum):
     MARKDOWN = "markdown"
     JSON = "json"
     JUNIT = "junit"
+    GITHUB = "github"
+
+
+class HistoryFormat(StrEnum):
+    """How `history` reports."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 @app.command()
@@ -55,7 +64,14 @@ def ingest(
         typer.Argument(help="asv results folder; else results_dir of asv.conf.json."),
     ] = None,
     store: StoreOption = DEFAULT_STORE,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON on stdout.")] = False,
+    as_json: JsonOption = False,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Name of the results folder, if it moves; else its host and path."),
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Forget files that are gone from the results folder.")
+    ] = False,
 ) -> None:
     """Load an asv results folder into the store; loading it again changes nothing."""
     from dashboard.commits import Repository
@@ -64,8 +80,8 @@ def ingest(
 
     folder = default_results(Path.cwd()) if results is None else results
     repository = Repository.find(folder) or Repository.find(Path.cwd())
-    report = narrated_ingest(store, folder, repository)
-    typer.echo(ingest_json(report) if as_json else ingest_line(report, store))
+    report = narrated_ingest(store, folder, repository, source, prune)
+    tell((ingest_json(report) if as_json else ingest_line(report, store)) + "\n")
 
 
 @app.command()
@@ -90,15 +106,27 @@ def check(
         list[Verdict] | None,
         typer.Option(help="A further verdict that exits 1, such as inconclusive; repeatable."),
     ] = None,
+    acknowledged: AcknowledgedOption = None,
+    dashboard_url: Annotated[
+        str | None, typer.Option(help="Address of the app, for links to its pages.")
+    ] = None,
+    charts: Annotated[
+        Path | None, typer.Option(help="Folder for an image of each regressed series.")
+    ] = None,
+    charts_url: Annotated[
+        str | None, typer.Option(help="Address at which that folder will be found.")
+    ] = None,
 ) -> None:
     """Judge two commits: exit 0 nothing wrong, 1 something is, 2 cannot tell."""
     from dashboard.check import check as compare_commits
     from dashboard.commits import Repository
-    from dashboard.settings import policy
+    from dashboard.context import context_of
+    from dashboard.settings import acknowledgements, policy
     from dashboard.store import open_store
     from dashboard.verdicts.reports import exit_code, render
 
     rules = policy(Path.cwd(), threshold)
+    entries = acknowledgements(Path.cwd(), rules, acknowledged)
     with open_store(store) as opened:
         report = compare_commits(
             opened,
@@ -108,8 +136,49 @@ def check(
             machine=machine,
             repository=Repository.find(Path.cwd()),
         )
-    write_text(render(report, report_format.value), output)
-    raise typer.Exit(exit_code(report, fail_on or ()))
+        report, context = context_of(
+            opened, report, entries, dashboard=dashboard_url, charts=charts, charts_url=charts_url
+        )
+    write_text(render(report, report_format.value, context), output)
+    raise typer.Exit(exit_code(report, fail_on or (), context))
+
+
+@app.command()
+def history(
+    head: Annotated[
+        str | None, typer.Option(help="Last commit of the history; else the newest measured one.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Minimum effect in percent, for every series.")
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    machine: Annotated[str | None, typer.Option(help="Only this machine's series.")] = None,
+    report_format: Annotated[
+        HistoryFormat, typer.Option("--format", help="How to report.")
+    ] = HistoryFormat.TEXT,
+    output: Annotated[Path | None, typer.Option(help="File for the report; else stdout.")] = None,
+    acknowledged: AcknowledgedOption = None,
+) -> None:
+    """Find where series changed their level, which commits are suspects, what explains it."""
+    from dashboard.commits import Repository
+    from dashboard.history import history as changes_of
+    from dashboard.settings import acknowledgements, policy
+    from dashboard.store import open_store
+    from dashboard.verdicts.reports.changes import changes_json, changes_text
+
+    rules = policy(Path.cwd(), threshold)
+    entries = acknowledgements(Path.cwd(), rules, acknowledged)
+    with open_store(store) as opened:
+        report = changes_of(
+            opened,
+            rules,
+            head=head,
+            machine=machine,
+            repository=Repository.find(Path.cwd()),
+            acknowledgements=entries,
+        )
+    shown = changes_json if report_format is HistoryFormat.JSON else changes_text
+    write_text(shown(report), output)
 
 
 @app.command()
@@ -123,7 +192,7 @@ def dashboard(
     open_store(store).close()  # a store that cannot be shown is better told now
     with _until_interrupted(), serving(store, port, host) as server:
         server.wait_until_served()
-        typer.echo(server.address)
+        tell(f"{server.address}\n")
         raise typer.Exit(server.wait())
 
 
@@ -142,9 +211,9 @@ def demo(port: PortOption = None, host: HostOption = _LOCAL) -> None:
         serving(str(Path(folder) / "demo.duckdb"), port, host) as server,
     ):
         # the app takes longer to start than the store to build, and needs it only then
-        typer.echo(verdict_of(Path(folder) / "demo.duckdb", results), nl=False)
+        tell(verdict_of(Path(folder) / "demo.duckdb", results))
         server.wait_until_served()
-        typer.echo(server.address)
+        tell(f"{server.address}\n")
         raise typer.Exit(server.wait())
 
 
@@ -163,12 +232,8 @@ def export(
 
 
 def main() -> None:
-    """Entry point: a user's mistake is one line on stderr and exit code 2."""
-    try:
-        app()
-    except InputError as error:
-        say(f"lmhead-perf: {' '.join(str(error).split())}")
-        sys.exit(2)
+    """Entry point: 1 is a verdict's exit code alone, see `dashboard.exits`."""
+    exits.run(app)
 
 
 @contextmanager

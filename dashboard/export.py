@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard.errors import InputError
+from dashboard.models import Series
 from dashboard.store import Store, queries
+from dashboard.verdicts.reports.machine import params_document
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 def export(store: Store, output: Path) -> int:
     """Write one row a measurement; returns how many.
 
-    CSV holds lists (``samples``) and ``params`` as JSON text. JSON has null for what it cannot
-    say (±Infinity). Raises InputError for another suffix or a file that cannot be written.
+    CSV holds lists (``samples``) and ``params`` as JSON text, Parquet ``params``. JSON has an
+    object of values for these, and null for what it cannot say (±Infinity).
+
+    Raises InputError for another suffix or a file that cannot be written.
     """
     writer = _WRITERS.get(output.suffix.lower())
     if writer is None:
@@ -46,7 +50,14 @@ def _parquet(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _json(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_json(path, orient="records", date_format="iso", double_precision=15, lines=False)
+    flat = frame.assign(params=frame["params"].map(_params))
+    flat.to_json(path, orient="records", date_format="iso", double_precision=15, lines=False)
+
+
+def _params(text: str) -> dict[str, object]:
+    """The parameters by name, with the values that `check` reports."""
+    shown = tuple(json.loads(text).items())
+    return params_document(Series("", shown, machine="", environment="", unit=""))
 
 
 _WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {

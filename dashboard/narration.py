@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from dashboard.errors import InputError
 
@@ -15,23 +16,53 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """A remark on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    """A remark on stderr. One that cannot be written is lost, and changes no exit code."""
+    if sys.stderr is None:  # closed by the caller
+        return
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        discard(sys.stderr)
+
+
+def tell(text: str) -> None:
+    """Data on stdout, at once. InputError where it cannot be written, as to a closed pipe."""
+    if sys.stdout is None:
+        raise InputError("cannot write to stdout: it is closed")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        discard(sys.stdout)
+        raise InputError(f"cannot write to stdout: {error.strerror or error}") from error
+
+
+def discard(stream: TextIO) -> None:
+    """Drop what the stream still holds, and all that follows: it could not be written."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, stream.fileno())
+    finally:
+        os.close(nowhere)
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """Write to a file, or to stdout. InputError where the file cannot be written."""
+    """Write to a file, or to stdout. InputError where it cannot be written."""
     if output is None:
-        sys.stdout.write(text)
+        tell(text)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        output.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror}") from error
 
 
 def narrated_ingest(
-    store: Path | str, results: Path, repository: Repository | None
+    store: Path | str,
+    results: Path,
+    repository: Repository | None,
+    source: str | None = None,
+    prune: bool = False,
 ) -> IngestReport:
     """Ingest with a progress bar, and every rejected file and note said."""
     from rich.console import Console
@@ -54,11 +85,18 @@ def narrated_ingest(
             repository,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
             waiting=lambda: say(f"waiting for another ingest into {store}"),
+            source=source,
+            prune=prune,
         )
     for path, reason in report.rejected:
         say(f"rejected {path}: {reason}")
     for path, note in report.notes:
         say(f"{path}: {note}")
+    for path in report.pruned:
+        say(f"forgot {path}: it is gone from {results}")
+    if report.gone:
+        more = f" and {len(report.gone) - 1} more" if len(report.gone) > 1 else ""
+        say(f"{report.gone[0]}{more}: gone from {results}, kept in {store}; ingest --prune forgets")
     return report
 
 
@@ -84,6 +122,8 @@ def ingest_json(report: IngestReport) -> str:
         "measurements": report.measurements,
         "rejected": [{"path": path, "reason": reason} for path, reason in report.rejected],
         "notes": [{"path": path, "note": note} for path, note in report.notes],
+        "gone": list(report.gone),
+        "pruned": list(report.pruned),
         "seconds": report.seconds,
     }
     return json.dumps(document, indent=2)

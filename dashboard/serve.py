@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -55,17 +56,23 @@ class Server:
 def serving(store: str, port: int | None, host: str) -> Iterator[Server]:
     """Start the app on the store; it ends with the block, on Ctrl-C and on SIGTERM too."""
     chosen = _free_port(host, port)
-    shown = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::", "localhost") else host
     previous = signal.signal(signal.SIGTERM, _as_interrupt)
     process = subprocess.Popen(
         _command(chosen, host), env=_environment(store), stdout=sys.stderr.fileno(),
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        yield Server(f"http://{shown}:{chosen}", process)
+        yield Server(f"http://{_shown(host)}:{chosen}", process)
     finally:
         _stop(process)
         signal.signal(signal.SIGTERM, previous)
+
+
+def _shown(host: str) -> str:
+    """The host as an address has it."""
+    if host in ("127.0.0.1", "0.0.0.0", "::", "localhost"):
+        return "localhost"
+    return f"[{host}]" if ":" in host else host
 
 
 def _command(port: int, host: str) -> list[str]:
@@ -94,28 +101,39 @@ def _environment(store: str) -> dict[str, str]:
 def _free_port(host: str, wanted: int | None) -> int:
     if find_spec("streamlit") is None:
         raise InputError("streamlit is not installed: pip install 'fused-lmhead[dashboard]'")
+    if not host:
+        raise InputError("--host is empty: name an address, such as 127.0.0.1 or 0.0.0.0 for all")
     if wanted is not None:
         problem = _problem_of(host, wanted)
         if problem is not None:
             raise InputError(
-                f"port {wanted} on {host} cannot be used ({problem}): try another --port"
+                f"port {wanted} on {host} cannot be used ({_said(problem)}): try another --port"
             )
         return wanted
     for port in range(_FIRST_PORT, _FIRST_PORT + _PORTS_TRIED):
-        if _problem_of(host, port) is None:
+        problem = _problem_of(host, port)
+        if problem is None:
             return port
+        if problem.errno != errno.EADDRINUSE:
+            raise InputError(f"--host {host} cannot be listened at: {_said(problem)}")
     raise InputError(f"no free port on {host} from {_FIRST_PORT}: name one with --port")
 
 
-def _problem_of(host: str, port: int) -> str | None:
+def _problem_of(host: str, port: int) -> OSError | None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
+        except UnicodeError:  # a name that no resolver takes, such as one of 64 letters
+            return OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         except OSError as error:
-            return error.strerror or str(error)
+            return error
     return None
+
+
+def _said(problem: OSError) -> str:
+    return problem.strerror or str(problem)
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

@@ -100,8 +100,8 @@ WITH summary AS (
     FROM placed
     SEMI JOIN behind USING (place)
     SELECT run_id, series_id, count(*) AS round_count,
-           count(value) FILTER (status = 'ok') AS values,
-           median(value) FILTER (status = 'ok') AS middle,
+           count(value) FILTER (status = 'ok' AND isfinite(value)) AS values,
+           median(value) FILTER (status = 'ok' AND isfinite(value)) AS middle,
            stddev_samp(value) FILTER (status = 'ok' AND isfinite(value)) AS deviation,
            arg_max(reason, place) FILTER (status = 'failed') AS failure,
            arg_max(reason, place) FILTER (status = 'skipped') AS skip_reason,

@@ -1,13 +1,14 @@
 """Loading an asv results folder: idempotent by content, all or nothing for readers.
 
 Every file is known by its content. A results file and the rounds file beside it are a group;
-when either changed, the group's run is replaced. Readers see all of an ingest or nothing.
+when either changed, the group's run is replaced. A file that is gone stays in the store unless
+it is to be pruned. Readers see all of an ingest or nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +25,9 @@ from dashboard.store import assemble, commit_table, queries, tables
 from dashboard.store.batch import batches, prepare, size_of
 from dashboard.store.claims import Claims, source_of
 from dashboard.store.connect import Store, Writer, writing
+from dashboard.store.copies import Copy, set_apart
 from dashboard.store.discover import Group, SourceFile, discover, grouped
+from dashboard.store.queries import FileRow
 from dashboard.store.schema import OutdatedStoreError
 from dashboard.store.series_book import SeriesBook
 from dashboard.store.states import FileState
@@ -36,12 +39,15 @@ _SINGLE = ("benchmarks", "machine", "commits")
 @dataclass(frozen=True, slots=True)
 class IngestReport:
     """What an ingest did. ``runs``, ``series`` and ``measurements`` count the whole store;
-    ``notes`` are (path, what the reader should know of a file that went in)."""
+    ``notes`` are (path, what the reader should know of a file that went in); ``gone`` the paths
+    that the store has of this source and the folder has no more, ``pruned`` those forgotten."""
 
     read: int
     unchanged: int
     rejected: tuple[tuple[str, str], ...]
     notes: tuple[tuple[str, str], ...]
+    gone: tuple[str, ...]
+    pruned: tuple[str, ...]
     runs: int
     series: int
     measurements: int
@@ -55,27 +61,34 @@ def ingest(
     progress: Progress | None = None,
     waiting: Callable[[], None] | None = None,
     source: str | None = None,
+    prune: bool = False,
 ) -> IngestReport:
     """Load ``results`` into the store, which is made if there is none.
 
     ``repository`` tells of the commits what ``commits.jsonl`` does not. ``progress`` is told
     (groups done, groups to read); ``waiting`` is called if another ingest must end first.
-    ``source`` names the results folder, by default its host and path.
+    ``source`` names the results folder, by default its host and path. ``prune`` forgets what
+    the store has of files that are gone from it; their values stay in the log.
 
     Raises InputError: no such folder, nothing in it, or a store that cannot be written.
     """
     start = time.monotonic()
     files = discover(results)
-    groups = grouped(files)
     states: dict[str, FileState] = {}
     with writing(store, waiting) as writer:
         before = _current(writer)
         with before or nullcontext():
             known = [] if before is None else queries.source_files(before)
             claims = Claims(source or source_of(results), known)
+            gone = claims.gone(files)
+            dead: set[int] = set()
+            if prune:
+                claims, dead = claims.forgetting(gone)
+            groups, copies = set_apart(grouped(files), claims)
             todo = [group for group in groups if not claims.has(group)]
+            fresh = [copy for copy in copies if claims.counts(copy.file)]
             single = [file for file in files if file.kind in _SINGLE and not claims.known(file)]
-            news = before is None or bool(todo or single)
+            news = before is None or bool(todo or fresh or single or (prune and gone))
             if not news and before is not None:
                 news = bool(commit_table.refreshed(before, repository, {}))
                 totals = queries.totals(before)
@@ -83,10 +96,20 @@ def ingest(
             size = size_of(file for group in todo for file in group.files)
             with writer.changing(size) as opened:
                 work = _Ingest(opened, claims, progress)
+                if prune and gone:
+                    work.forget(gone, dead)
                 work.load(single, todo)
+                work.load_copies(fresh)
                 work.finish(repository)
                 states, totals = work.states, queries.totals(opened)
-    return _report(files, claims, states, totals, time.monotonic() - start)
+    missing = tuple(row.path for row in gone)
+    return _report(
+        files, claims, states,
+        gone=() if prune else missing,
+        pruned=missing if prune else (),
+        seconds=round(time.monotonic() - start, 3),
+        **totals,
+    )  # fmt: skip
 
 
 def _current(writer: Writer) -> Store | None:
@@ -110,6 +133,24 @@ class _Ingest:
         self._now = datetime.now(UTC).replace(tzinfo=None)
         self._book = SeriesBook(store)
         self._shipped: dict[str, Commit] = {}
+
+    def forget(self, gone: Sequence[FileRow], runs: Collection[int]) -> None:
+        """Take out files that are gone, and the runs that go with them."""
+        tables.remove_runs(self._store, sorted(runs), self._now)
+        paths = [row.path for row in gone]
+        tables.forget_files(self._store, self._claims.source, paths, self._now)
+
+    def load_copies(self, copies: Sequence[Copy]) -> None:
+        """Note which file each is a copy of; the runs that they were go."""
+        for copy in copies:
+            original = self.states.get(copy.of) or self._claims.own(copy.of)
+            if original is not None and original.status == "rejected":
+                state = FileState(copy.file, "rejected", original.reason)
+            else:
+                state = FileState(copy.file, "read", f"a copy of {copy.of}: counted once")
+            self.states[copy.file.path] = state
+        old = self._claims.earlier_runs(copy.file for copy in copies)
+        tables.remove_runs(self._store, sorted(old), self._now)
 
     def load(self, single: Sequence[SourceFile], groups: Sequence[Group]) -> None:
         """Read the files that stand alone, and the groups."""
@@ -204,8 +245,7 @@ def _report(
     files: Sequence[SourceFile],
     claims: Claims,
     states: Mapping[str, FileState],
-    totals: Mapping[str, int],
-    seconds: float,
+    **more: Any,
 ) -> IngestReport:
     """Sort the files: read now, unchanged, rejected now or still."""
     read, unchanged = 0, 0
@@ -223,6 +263,4 @@ def _report(
             notes.append((file.path, reason))
         if status in ("rejected", "partial"):
             rejected.append((file.path, reason or "unreadable"))
-    return IngestReport(
-        read, unchanged, tuple(rejected), tuple(notes), seconds=round(seconds, 3), **totals
-    )
+    return IngestReport(read, unchanged, tuple(rejected), tuple(notes), **more)

@@ -38,8 +38,9 @@ class Integrity:
     findings: tuple[Finding, ...]
 
 
-def examine(store: Store, results: Path | None) -> Integrity:
-    """Check a store by itself and, if there is one, against its results folder.
+def examine(store: Store, results: Path | None, source: str | None = None) -> Integrity:
+    """Check a store by itself and, if there is one, against its results folder, which is
+    ``source`` by name, else by its host and path.
 
     Raises InputError: a results folder with nothing to read.
     """
@@ -49,17 +50,36 @@ def examine(store: Store, results: Path | None) -> Integrity:
     have = queries.contents(store)
     if results is None:
         return _summary(have, findings)
+    source = source or source_of(results)
     with tempfile.TemporaryDirectory(prefix="lmhead-perf-") as folder:
-        ingest(Path(folder) / _SCRATCH, results, source=source_of(results))
+        ingest(Path(folder) / _SCRATCH, results, source=source)
         with open_store(Path(folder) / _SCRATCH) as scratch:
             files = queries.source_files(scratch)
             wanted = queries.contents(scratch)
-    known = {(row.path, row.digest, row.run_id) for row in queries.source_files(store)}
+    stored = queries.source_files(store)
+    present = {row.path for row in files}
+    gone = [row for row in stored if row.source == source and row.path not in present]
+    findings += [
+        Finding(row.path, "is gone from the results folder: ingest --prune forgets it")
+        for row in gone
+    ]
+    # the other half of a run, or a copy, waits for the file that is gone to be pruned
+    runs = {row.run_id for row in gone if row.run_id is not None}
+    contents = {row.digest for row in gone}
+    waiting = {
+        (row.path, row.digest) for row in stored if row.run_id in runs or row.digest in contents
+    }
+    known = {(row.path, row.digest, row.run_id) for row in stored}
     for run_id, rows in _by_run(files).items():
-        lacking = [row for row in rows if (row.path, row.digest, row.run_id) not in known]
+        lacking = [
+            row
+            for row in rows
+            if (row.path, row.digest, row.run_id) not in known
+            and (row.path, row.digest) not in waiting
+        ]
         if lacking:
             findings += [Finding(row.path, "is not in the store: ingest it") for row in lacking]
-        elif run_id in wanted:
+        elif run_id in wanted and (rows[0].path, rows[0].digest) not in waiting:
             problem = _difference(wanted[run_id], have.get(run_id, RunContent(0, 0, 0, 0)))
             if problem is not None:
                 findings.append(Finding(rows[0].path, problem))

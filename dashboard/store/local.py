@@ -16,7 +16,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,11 +32,13 @@ from dashboard.store.connect import (
     memory_database,
     not_readable,
 )
+from dashboard.store.schema import OutdatedStoreError
 
 _LARGEST_STORE = 64 << 20  # bytes; what is above goes to a part
 _BULK = 128 << 20  # bytes of results files that go to a part at once
 _ATTEMPTS = 5
 _PARTED = ("measurement", "round")
+_HEADER = b"DUCK"  # after a checksum of 8 bytes
 # A full disk shows as any of these, by the moment.
 _NOT_WRITTEN = (
     OSError,
@@ -52,12 +54,23 @@ def open_store(address: Path | str, read_only: bool) -> Store:
     location = locate(address)
     if read_only and not location.is_file():
         raise InputError(f"no store at {location}: run `lmhead-perf ingest --store {location}`")
+    if read_only and not _is_database(location):
+        raise InputError(f"{location} is not a readable store: it is no DuckDB file")
     for _ in range(_ATTEMPTS - 1):
         try:
             return _open(location, location, read_only)
         except _PartGoneError:
             continue  # the store was compacted since it was opened
     return _open(location, location, read_only)
+
+
+def _is_database(location: Path) -> bool:
+    """By its header: asked for a .json file, DuckDB itself would say something else."""
+    try:
+        with location.open("rb") as handle:
+            return handle.read(len(_HEADER) + 8)[8:] == _HEADER
+    except OSError as error:
+        raise InputError(f"{location} is not a readable store: {error.strerror}") from error
 
 
 def stamp(address: Path | str) -> str:
@@ -113,9 +126,12 @@ def writing(address: Path | str, waiting: Callable[[], None] | None = None) -> I
     location = locate(address)
     if location.exists() and not location.is_file():
         raise InputError(f"cannot write the store {location}: not a regular file")
+    lock = _beside(location, ".lock")
+    if location.exists() and not lock.exists():
+        _require_store(location)
     try:
         location.parent.mkdir(parents=True, exist_ok=True)
-        handle = _beside(location, ".lock").open("w")
+        handle = lock.open("w")
     except OSError as error:
         raise InputError(f"cannot write the store {location}: {error.strerror}") from error
     with handle:
@@ -132,7 +148,10 @@ def writing(address: Path | str, waiting: Callable[[], None] | None = None) -> I
 def rewriting(location: Path, bulk: bool = False) -> Iterator[Store]:
     """See `Writer.changing`; ``bulk`` sends new measurements and rounds to a part of their own."""
     side = _beside(location, ".building")
-    _clear(side)
+    try:
+        _clear(side)
+    except OSError as error:
+        raise InputError(f"cannot write the store {location}: {side} is in the way") from error
     kept = {path for path in files_of(location) if path.exists()}
     try:
         if location.exists():
@@ -192,6 +211,12 @@ def _slim(store: Store, location: Path) -> None:
     attach(store.connection, _beside(location, ".building.slim"), "slim", read_only=False)
     store.connection.execute("COPY FROM DATABASE store TO slim")
     store.connection.execute("DETACH slim")
+
+
+def _require_store(location: Path) -> None:
+    """Leave no lock beside a file that is something else. InputError unless it is a store."""
+    with suppress(OutdatedStoreError):
+        open_store(location, read_only=True).close()
 
 
 class _PartGoneError(InputError):

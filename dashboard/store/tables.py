@@ -89,6 +89,23 @@ _REMOVE = (
 )
 
 
+_FORGET = (
+    """
+    INSERT INTO ingest_log BY NAME
+    SELECT path, kind, digest, 'pruned' AS status, reason, "rows", $now AS ingested_at, source
+    FROM source_file
+    WHERE source = $source AND path IN (SELECT unnest($paths))
+    """,
+    """
+    DELETE FROM machine
+    WHERE source = $source AND concat_ws('/', nullif(folder, ''), 'machine.json')
+          IN (SELECT unnest($paths))
+    """,
+    "DELETE FROM source_file WHERE source = $source AND path IN (SELECT unnest($paths))",
+    "DELETE FROM commit_info WHERE known_by = 'date' AND hash NOT IN (SELECT commit_hash FROM run)",
+)
+
+
 def insert(store: Store, table: str, rows: Iterable[Row]) -> None:
     """Append rows; a key that is not a column is an error, an absent one is NULL."""
     _write(store, table, list(rows), [_INSERT[table]])
@@ -109,6 +126,15 @@ def remove_runs(store: Store, run_ids: Sequence[int], now: datetime) -> None:
         store.connection.execute(_BURY, {**values, "part": part})
     for statement in _REMOVE:
         store.connection.execute(statement, values)
+
+
+def forget_files(store: Store, source: str, paths: Sequence[str], now: datetime) -> None:
+    """Take out what is known of a source's files, and say so in the log; their runs must be
+    removed before."""
+    given = {"source": source, "paths": list(paths), "now": now}
+    for statement in _FORGET:
+        names = [name for name in given if f"${name}" in statement]
+        store.connection.execute(statement, {name: given[name] for name in names})
 
 
 def identifier(*parts: str) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import log1p
 from statistics import fmean, median
 
 import numpy as np
 
-from dashboard.models import Pair, SeriesVerdict, Verdict
+from dashboard.models import Pair, Series, SeriesVerdict, Verdict
 from dashboard.verdicts.decision import Evidence, decide
 from dashboard.verdicts.explanation import Finding, explain
 from dashboard.verdicts.jumps import jump_chance
 from dashboard.verdicts.noise import RESOLUTION, Floats, Mask, moderate_by_group
+from dashboard.verdicts.past import NO_PAST, Past, with_past
 from dashboard.verdicts.policy import Policy
 from dashboard.verdicts.runs import CARD_NOISE, between_runs
 from dashboard.verdicts.screening import Measured, screen
@@ -35,17 +37,26 @@ _FEWEST_TO_PAIR = 20
 _PAIRING_GAIN = 0.7
 
 
-def compare(pairs: Sequence[Pair], policy: Policy) -> tuple[SeriesVerdict, ...]:
+def compare(
+    pairs: Sequence[Pair], policy: Policy, past: Mapping[Series, Past] | None = None
+) -> tuple[SeriesVerdict, ...]:
     """The verdict of every pair, worst first.
 
     All pairs of a check belong into one call: the noise is learned from all of
     them, and the false discovery rate is held over all of them. Where rounds are
     known, ``base`` and ``head`` of a verdict are the geometric means of their
-    values.
+    values. ``past`` is what commits before these tell of the series' noise.
     """
+    earlier = past or {}
     screened = [screen(pair, policy.rule(pair.series)) for pair in pairs]
     verdicts = [found for found in screened if isinstance(found, SeriesVerdict)]
-    verdicts += judge([found for found in screened if isinstance(found, Measured)])
+    verdicts += judge(
+        [
+            replace(found, past=earlier.get(found.series, NO_PAST))
+            for found in screened
+            if isinstance(found, Measured)
+        ]
+    )
     return tuple(sorted(verdicts, key=_badness))
 
 
@@ -137,11 +148,13 @@ def _variances(measured: Sequence[Measured], machines: Sequence[Mask]) -> tuple[
             steps = tuple(h - b for b, h in zip(m.base, m.head, strict=True))
             paired_df[i] = len(steps) - 1
             paired[i] = _squares(steps) / paired_df[i] / 2
+    before, before_df = with_past(variance, df, [m.past for m in measured])
     for mask in machines:
         chosen = mask & (paired_df > 0)
+        # What rounds of a run have in common cancels in pairs; the past knows it only as noise.
         if _steadier_paired(variance[chosen], df[chosen], paired[chosen], paired_df[chosen]):
-            variance[chosen], df[chosen] = paired[chosen], paired_df[chosen]
-    return variance, df
+            before[chosen], before_df[chosen] = paired[chosen], paired_df[chosen]
+    return before, before_df
 
 
 def _squares(values: tuple[float, ...]) -> float:
@@ -176,4 +189,7 @@ def _runs(
         if chosen.any():
             noise = between_runs(change[chosen], error[chosen], control[chosen])
             shift[chosen], variance[chosen] = noise.shift, noise.variance
+    # Two runs differ at least as much as the runs of the past did.
+    runs = np.array([2 * m.past.run_variance for m in measured])
+    variance = np.where(apart, np.maximum(variance, runs), variance)
     return shift, variance

@@ -3,6 +3,7 @@
     [tool.lmhead-perf]
     minimum_effect = 0.02                # changes below 2 % are nobody's business
     exact = ["compile.*.track_count"]    # compared exactly, no noise assumed
+    acknowledged = "acknowledged.toml"   # beside this file: regressions that are accepted
 
     [tool.lmhead-perf.overrides."accuracy.*"]
     minimum_effect = 0.1
@@ -28,7 +29,7 @@ Direction = Literal["lower", "higher"]
 
 DEFAULT_MINIMUM_EFFECT = 0.02
 
-_KEYS = frozenset({"minimum_effect", "exact", "overrides"})
+_KEYS = frozenset({"minimum_effect", "exact", "overrides", "acknowledged"})
 _OVERRIDE_KEYS = frozenset({"minimum_effect", "direction", "exact"})
 
 
@@ -57,19 +58,23 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The settings of a check; ``rule`` applies them to a series."""
+    """The settings of a check; ``rule`` applies them to a series.
+
+    ``acknowledged`` is the path of the acknowledgements' file, as the settings give it.
+    """
 
     minimum_effect: float = DEFAULT_MINIMUM_EFFECT
     overrides: tuple[Override, ...] = ()
     exact: tuple[str, ...] = field(default=())
+    acknowledged: str | None = None
 
     def rule(self, series: Series) -> Rule:
         """The rule for ``series``: the defaults, changed by the last override that matches."""
-        matching = [o for o in self.overrides if _matches(o.pattern, series)]
+        matching = [o for o in self.overrides if matches(o.pattern, series)]
         found = matching[-1] if matching else Override(pattern="*")
         effect = self.minimum_effect if found.minimum_effect is None else found.minimum_effect
         higher = series.higher_is_better if found.direction is None else found.direction == "higher"
-        exact = any(_matches(p, series) for p in self.exact) if found.exact is None else found.exact
+        exact = any(matches(p, series) for p in self.exact) if found.exact is None else found.exact
         return Rule(minimum_effect=effect, higher_is_better=higher, exact=exact)
 
     def with_minimum_effect(self, fraction: float) -> Policy:
@@ -80,6 +85,15 @@ class Policy:
         _require_effect(fraction, "the minimum effect")
         overrides = tuple(replace(o, minimum_effect=None) for o in self.overrides)
         return replace(self, minimum_effect=float(fraction), overrides=overrides)
+
+
+def limits(minimum_effect: float) -> str:
+    """The changes between which a series counts as unchanged, in words.
+
+    One change and its inverse are equally large: +2 % is undone by -1.96 %.
+    """
+    better = 100 * minimum_effect / (1 + minimum_effect)
+    return f"-{better:.3g} … +{100 * minimum_effect:.3g} %"
 
 
 def load_policy(pyproject: Path | None) -> Policy:
@@ -113,6 +127,7 @@ def parse_policy(table: object) -> Policy:
         minimum_effect=_require_effect(effect, "[tool.lmhead-perf] minimum_effect"),
         overrides=tuple(_override(pattern, value) for pattern, value in overrides.items()),
         exact=_require_patterns(settings.get("exact", []), "[tool.lmhead-perf] exact"),
+        acknowledged=_require_path(settings.get("acknowledged")),
     )
 
 
@@ -155,11 +170,18 @@ def _require_effect(value: object, where: str) -> float:
     return float(cast("float", value))
 
 
+def _require_path(value: object) -> str | None:
+    if value is not None and not (isinstance(value, str) and value):
+        raise ValueError(f"[tool.lmhead-perf] acknowledged must be a file's path, not {value!r}")
+    return value
+
+
 def _require_patterns(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError(f"{where} must be a list of benchmark patterns, not {value!r}")
     return tuple(value)
 
 
-def _matches(pattern: str, series: Series) -> bool:
+def matches(pattern: str, series: Series) -> bool:
+    """Whether a shell pattern fits a benchmark's name, or with a parenthesis name and params."""
     return fnmatchcase(series.label if "(" in pattern else series.benchmark, pattern)

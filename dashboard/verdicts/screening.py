@@ -8,7 +8,9 @@ from math import isfinite, log
 from statistics import median
 
 from dashboard.models import Pair, Round, Series, SeriesVerdict, Side, Status, Verdict
-from dashboard.verdicts.policy import Rule
+from dashboard.verdicts.past import NO_PAST, Past
+from dashboard.verdicts.policy import Rule, limits
+from dashboard.verdicts.statistic import one_statistic, other_pacing, other_statistic
 
 # What has to be the same on both sides; unknown is no evidence of a change.
 _CONDITIONS = (
@@ -17,6 +19,7 @@ _CONDITIONS = (
     ("driver", "driver"),
     ("torch", "torch"),
     ("triton", "triton"),
+    ("protocol", "timing protocol"),
 )
 
 
@@ -26,7 +29,9 @@ class Measured:
 
     ``base`` and ``head`` are the logarithms of the rounds' values in order of
     time; ``interleaved`` says whether the sides took turns, ``None`` where the
-    rounds carry no times; ``other_card`` whether no card measured both sides.
+    rounds carry no times; ``other_card`` whether no card measured both sides;
+    ``past`` what earlier commits tell of the noise; ``remark`` says by which statistic
+    the rounds were valued anew, if they were.
     """
 
     series: Series
@@ -35,6 +40,8 @@ class Measured:
     head: tuple[float, ...]
     interleaved: bool | None
     other_card: bool
+    past: Past = NO_PAST
+    remark: str = ""
 
 
 def screen(pair: Pair, rule: Rule) -> SeriesVerdict | Measured:
@@ -50,15 +57,30 @@ def screen(pair: Pair, rule: Rule) -> SeriesVerdict | Measured:
         and (new := getattr(head, key)) is not None
         and old != new
     ]
+    pacing = other_pacing(base, head)
+    if pacing is not None and not changed:
+        changed = [pacing]
+    valued = one_statistic(base, head)
+    if valued is None:
+        changed.append(other_statistic(base, head))
     plain = _plain(pair.series, rule, before, after)
-    if changed:
+    if changed or valued is None:
         reason = f"changed between the runs: {', '.join(changed)}"
         return replace(plain, verdict=Verdict.NOT_COMPARABLE, reason=reason)
+    old, new, remark = valued
+    if remark:
+        return _remarked(screen(Pair(pair.series, old, new), rule), remark)
     if rule.exact:
         return _exact(plain, rule, before, after)
     if plain.ratio is None:
         return _without_ratio(plain)
-    return _rounds(pair.series, rule, base, head) or _without_rounds(plain, plain.ratio)
+    return _rounds(pair.series, rule, base, head) or _without_rounds(plain, rule, plain.ratio)
+
+
+def _remarked(found: SeriesVerdict | Measured, remark: str) -> SeriesVerdict | Measured:
+    if isinstance(found, Measured):
+        return replace(found, remark=remark)
+    return replace(found, reason=f"{found.reason}; {remark}")
 
 
 def _absence(pair: Pair, before: float | None, after: float | None) -> SeriesVerdict:
@@ -152,10 +174,10 @@ def _without_ratio(plain: SeriesVerdict) -> SeriesVerdict:
     return replace(plain, reason=reason)
 
 
-def _without_rounds(plain: SeriesVerdict, ratio: float) -> SeriesVerdict:
-    effect = plain.threshold or 0.0
+def _without_rounds(plain: SeriesVerdict, rule: Rule, ratio: float) -> SeriesVerdict:
+    effect = rule.minimum_effect
     side = "within" if 1 / (1 + effect) <= ratio <= 1 + effect else "beyond"
-    reason = f"{side} {100 * effect:g} %, but without rounds on both sides there is no interval"
+    reason = f"{side} {limits(effect)}, but without rounds on both sides there is no interval"
     return replace(plain, reason=reason)
 
 

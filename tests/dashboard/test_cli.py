@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -84,6 +85,23 @@ def test_ingest_finds_the_results_of_asv_and_the_store_of_the_environment(
     assert run("ingest")[0] == 0
     assert (tmp_path / "env.duckdb").is_file()
     assert run("check")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("asv.conf.json", '{"results_dir": "results", // where\n "version": 1}'),
+        ("asv.conf.json", '{/* ours */ "url": "https://example.com", "results_dir": "results",}'),
+        ("asv.conf.jsonc", '{"results_dir": "results"}'),
+    ],
+)
+def test_the_configuration_is_read_as_asv_reads_it(
+    run: Any, history: Any, tmp_path: Path, name: str, text: str
+) -> None:
+    pytest.importorskip("json5")
+    shutil.copytree(history.results, tmp_path / "results")
+    (tmp_path / name).write_text(text)
+    assert run("ingest", "--store", "s.duckdb")[0] == 0
 
 
 def test_the_default_store(run: Any, history: Any, tmp_path: Path) -> None:
@@ -175,6 +193,24 @@ def test_dashboard_and_demo_mistakes_are_one_line(
     assert_told(run("dashboard"), "no store at")
     monkeypatch.setattr("dashboard.demo.find_spec", lambda name: None)
     assert_told(run("demo"), "no measured history is shipped")
+
+
+def test_hosts(run: Any, history_store: Path) -> None:
+    from dashboard.serve import Server, serving
+
+    dashboard_of = ("dashboard", "--store", history_store, "--host")
+    assert_told(run(*dashboard_of, ""), "--host is empty")
+    assert_told(run(*dashboard_of, "no.such.invalid"), "--host no.such.invalid cannot be listened")
+    assert_told(run(*dashboard_of, "x" * 64), "cannot be listened at")
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            pytest.skip("no IPv6 here")
+    with serving(str(history_store), None, "::1") as server:
+        assert isinstance(server, Server)
+        assert server.address.startswith("http://[::1]:")
+        server.wait_until_served()
 
 
 def test_a_wrong_option_is_exit_2(run: Any) -> None:

@@ -81,6 +81,7 @@ def test_json_is_one_object_a_measurement(tmp_path: Path, history_store: Path) -
     assert list(rows[0])[: len(COLUMNS)] == COLUMNS
     assert [row["value"] for row in rows] == pytest.approx(list(own["value"]), rel=1e-14)
     assert rows[0]["tokens"] == 8192
+    assert rows[0]["params"] == {"model": "nemotron-super", "tokens": 8192, "tp": 1}
     assert rows[0]["commit_date"] == "2026-01-01T00:00:00.000Z"
 
 

@@ -271,7 +271,7 @@ def test_new_definitions_rename_parameters_of_old_series(tmp_path: Path) -> None
 
 def test_two_files_of_one_run_count_once(tmp_path: Path, own: Any) -> None:
     twin = own.result_file(0).with_name("prefix-" + own.result_file(0).name)
-    shutil.copy(own.result_file(0), twin)
+    twin.write_text(own.result_file(0).read_text("utf-8") + "\n", "utf-8")
     report = ingest(tmp_path / "s.duckdb", own.results)
     assert report.runs == 5
     with open_store(tmp_path / "s.duckdb") as opened:
@@ -286,3 +286,29 @@ def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=problem):
             ingest(tmp_path / "s.duckdb", tmp_path / name)
     assert not (tmp_path / "s.duckdb").exists()
+
+
+@pytest.mark.parametrize("infinite", [2, 3])
+def test_a_round_without_a_finite_value_does_not_undo_a_result(
+    tmp_path: Path, own: Any, infinite: int
+) -> None:
+    """Two infinite rounds of three made the median infinite, and the series a failure."""
+    path = own.rounds_file(0)
+    lines = path.read_text("utf-8").splitlines()
+    for index in range(infinite):
+        lines[index] = json.dumps({**json.loads(lines[index]), "value": float("inf")})
+    first = json.loads(lines[0])
+    path.write_text("".join(line.replace("Infinity", "1e999") + "\n" for line in lines), "utf-8")
+    ingest(tmp_path / "s.duckdb", own.results)
+    with open_store(tmp_path / "s.duckdb") as opened:
+        names = queries.series(opened).set_index("series_id")
+        found = (
+            queries.measurements(opened)
+            .query("commit == @own.commits[0]")
+            .join(names[["benchmark", "model"]], on="series_id")
+        )
+    (row,) = found[
+        (found["benchmark"] == first["benchmark"]) & (found["model"] == first["params"]["model"])
+    ].to_dict("records")
+    assert (row["status"], row["rounds"]) == ("ok", 3)
+    assert row["value"] == pytest.approx(13, rel=0.01)

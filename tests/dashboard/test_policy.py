@@ -84,7 +84,10 @@ def test_the_threshold_of_the_command_line_is_checked_too() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"minimum_efect": 0.1}, r"unknown key 'minimum_efect'; known: exact, minimum_effect"),
+        (
+            {"minimum_efect": 0.1},
+            r"unknown key 'minimum_efect'; known: acknowledged, exact, minimum_effect",
+        ),
         ({"exact": "compile.*"}, r"exact must be a list of benchmark patterns, not 'compile\.\*'"),
         ({"exact": [1]}, r"exact must be a list"),
         ({"overrides": []}, r"overrides must be a table"),

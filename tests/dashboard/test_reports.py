@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import shlex
+from dataclasses import replace
 from datetime import UTC, datetime
+from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree as ET
 
+import jsonschema
 import pytest
 
+from dashboard.acknowledged import Acknowledgement
 from dashboard.models import CheckReport, Commit, Series, SeriesVerdict, Verdict
 from dashboard.verdicts.reports import FORMATS, exit_code, render
+from dashboard.verdicts.reports.context import Context
+from dashboard.verdicts.reports.links import measure_again, trend_link
+from dashboard.verdicts.reports.schemas import check_schema
 
 NASTY = "x|y `code` <img src=x> @team #777 GH-7 https://evil.example www.evil.example *b*\n| a |"
 DATE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,8 +56,9 @@ def test_text_begins_with_the_summary_and_aligns_the_table() -> None:
     shown = report(verdict(Verdict.REGRESSED), verdict(Verdict.UNCHANGED, "f"), notes=("hm",))
     lines = render(shown, "text").splitlines()
     assert lines[0] == "aaaaaaaa → bbbbbbbb: 1 regressed, 1 unchanged"
-    assert lines[1] == "note: hm"
-    header, first, second = lines[3:]
+    assert lines[1] == "geometric mean +5.00 % over 2 series measured at both"
+    assert lines[2] == "note: hm"
+    header, first, second = lines[4:]
     assert first.startswith("regressed  +5.00 %  +4.00 … +6.00 %    10  10.5  ms")
     assert header.index("reason") == first.index("because") == second.index("because")
     assert header.index("series") == first.index("forward.") == second.index("f(")
@@ -64,7 +74,7 @@ def test_text_names_the_machine_only_where_there_are_several() -> None:
 
 def test_text_keeps_hostile_names_on_one_line() -> None:
     lines = render(nasty(), "text").splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", "".join(lines))
 
 
@@ -154,6 +164,106 @@ def test_junit_is_well_formed_for_hostile_names() -> None:
     assert "<img src=x>" in str(case.get("name"))
 
 
+def test_the_summary_says_what_all_series_did_and_what_they_share() -> None:
+    shared = [verdict(Verdict.REGRESSED, f"b{i}") for i in range(4)]
+    other = replace(verdict(Verdict.UNCHANGED), ratio=1.0)
+    shared = [replace(v, series=replace(v.series, machine="odd")) for v in shared]
+    for name in ("text", "markdown", "junit", "github"):
+        text = render(report(*shared, other), name)
+        assert "geometric mean +3.98 %" in text.replace("&#43;", "+").replace("%25", "%"), name
+        assert "all 4 series of machine odd regressed" in text, name
+
+
+def context() -> Context:
+    entry = Acknowledgement("*", "b" * 8, NASTY, NASTY)
+    series = verdict(Verdict.REGRESSED).series
+    return Context(
+        {series: entry},
+        {series: "https://img.example/a.png?x=1&y=2"},
+        {},
+        "https://perf.example/app/",
+    )
+
+
+def test_markdown_shows_how_to_look_closer() -> None:
+    found = verdict(Verdict.REGRESSED)
+    text = render(report(found, verdict(Verdict.UNCHANGED)), "markdown", context())
+    assert '<img alt="history" src="https://img.example/a.png?x=1&amp;y=2">' in text
+    assert f"```sh\n{measure_again(report(), found.series)}\n```" in text
+    addresses = [html.unescape(found) for found in re.findall(r'href="([^"]*)"', text)]
+    overall, trend = (urlsplit(address) for address in addresses)
+    assert overall.path == "/app/overview"
+    assert parse_qs(overall.query) == {"base": ["a" * 40], "head": ["b" * 40]}
+    assert trend.path == "/app/trends"
+    assert parse_qs(trend.query)["machine"] == ["h200 · e"]
+    outside = re.sub(r"(?s)<code>.*?</code>|```.*?```", "", text)
+    assert "@team" not in outside
+    assert "look closer" not in render(report(verdict(Verdict.IMPROVED)), "markdown", context())
+
+
+def test_a_hostile_name_stays_inside_the_block_to_copy() -> None:
+    name = "a\n```\n</details><script>``` $(touch x) '; rm -rf ~"
+    found = SeriesVerdict(Series(name, (), "m", "e", "ms"), Verdict.REGRESSED, "r", ratio=2.0)
+    text = render(report(found), "markdown")
+    (fence,) = set(re.findall(r"^`{3,}(?=sh$)", text, re.MULTILINE))
+    assert len(fence) == 4
+    assert text.count(f"\n{fence}") == 2
+    command = measure_again(report(), found.series)
+    assert shlex.split(command)[9:11] == ["--bench", f"^{re.escape(name)}$"]
+
+
+def test_the_link_is_what_the_app_asks_for() -> None:
+    typed = Series("b", (), "m", "e", "ms", "forward", "super", 8192, 4)
+    query = parse_qs(urlsplit(trend_link("http://x", typed)).query)
+    wanted = {"benchmark": ["forward"], "machine": ["m · e"], "model": ["super"]}
+    assert query == wanted | {"tokens": ["8192"], "tp": ["4"]}
+    foreign = Series("b", (("n", "3"),), "m", "e", "s")
+    query = parse_qs(urlsplit(trend_link("http://x", foreign)).query)
+    assert query == {"benchmark": ["b"], "machine": ["m · e"], "param_n": ["3"]}
+
+
+@pytest.mark.parametrize(
+    ("params", "called"),
+    [
+        ((), "forward.F.track"),
+        ((("model", "'a.b'"), ("n", "3")), "forward.F.track('a.b', 3)"),
+        ((("model", "a.b"), ("n", "-2.5")), "forward.F.track('a.b', -2.5)"),
+        ((("text", "it's \\ odd"),), 'forward.F.track("it\'s \\\\ odd")'),
+    ],
+)
+def test_the_command_selects_the_series_by_asvs_name(
+    params: tuple[tuple[str, str], ...], called: str
+) -> None:
+    command = measure_again(report(), Series("forward.F.track", params, "m", "e", "ms"))
+    words = shlex.split(command)
+    assert words[:4] == ["printf", "%s\\n", "a" * 40, "b" * 40]
+    expression = words[words.index("--bench") + 1]
+    assert re.search(expression, called)
+    assert not re.search(expression, called + "x")
+    assert not re.search(expression, called.replace("F", "G"))
+
+
+def test_json_is_as_its_schema_says() -> None:
+    validator = jsonschema.Draft202012Validator(check_schema())
+    for found in (report(*map(verdict, Verdict)), nasty(), report()):
+        for around in (None, context()):
+            validator.validate(json.loads(render(found, "json", around)))
+    broken = json.loads(render(report(verdict(Verdict.NEW)), "json"))
+    broken["series"][0]["verdict"] = "slower"
+    assert not validator.is_valid(broken)
+
+
+def test_acknowledged_verdicts_fail_nothing() -> None:
+    found = report(verdict(Verdict.REGRESSED), verdict(Verdict.UNCHANGED, "f"))
+    assert exit_code(found) == 1
+    assert exit_code(found, context=context()) == 0
+    assert exit_code(report(verdict(Verdict.REGRESSED)), context=context()) == 0
+    assert "1 regressed" in render(found, "text", context())
+    shown = json.loads(render(found, "json", context()))["series"]
+    assert [row["acknowledged"] for row in shown] == [True, False]
+    assert shown[0]["acknowledgement"]["author"] == NASTY
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_copes_with_no_series(name: str) -> None:
     assert render(report(), name).endswith("\n")
@@ -161,7 +271,7 @@ def test_every_format_copes_with_no_series(name: str) -> None:
 
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="unknown format 'xml'; known: text, markdown, json, junit"
+        ValueError, match="unknown format 'xml'; known: text, markdown, json, junit, github"
     ):
         render(report(), "xml")
 

@@ -174,3 +174,27 @@ def test_the_documented_schema_is_the_real_one(tmp_path: Path) -> None:
                 (table, column, *(kind.removesuffix(", never NULL"), ", never" not in kind))
             )
     assert documented == set(real)
+
+
+@pytest.mark.parametrize("content", ["{}", "", "no database"])
+def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path, history: Any, content: str) -> None:
+    other = tmp_path / "asv.conf.json"
+    other.write_text(content)
+    with pytest.raises(InputError, match=r"asv\.conf\.json is not a readable store"):
+        ingest(other, history.results)
+    assert other.read_text() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["asv.conf.json"]
+
+
+def test_another_database_is_left_alone(tmp_path: Path, history: Any) -> None:
+    duckdb.connect(str(tmp_path / "other.duckdb")).close()
+    with pytest.raises(InputError, match="is a database, but not a store"):
+        ingest(tmp_path / "other.duckdb", history.results)
+    assert [path.name for path in tmp_path.iterdir()] == ["other.duckdb"]
+
+
+def test_a_folder_where_the_store_is_built_is_named(tmp_path: Path, history: Any) -> None:
+    (tmp_path / "s.duckdb.building").mkdir()
+    with pytest.raises(InputError, match=r"s\.duckdb\.building is in the way"):
+        ingest(tmp_path / "s.duckdb", history.results)
+    assert not (tmp_path / "s.duckdb").exists()

@@ -178,6 +178,7 @@ def test_another_card_is_noise_and_said() -> None:
     found = one(Pair(SERIES, side(values[0]), side(values[1], 1.0, card="card-2")))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "another card of the same model" in found.reason
+    assert "rounds on one card would" in found.reason
 
 
 def test_rounds_of_a_shared_card_are_compared_with_each_other() -> None:
@@ -254,7 +255,7 @@ def test_exact_quantities(base: float, head: float, higher: bool, verdict: Verdi
 def test_pooled_values_without_rounds_have_no_interval_and_no_verdict() -> None:
     found = one(Pair(SERIES, Side("a", Status.OK, 10.0), Side("b", Status.OK, 20.0)))
     assert (found.verdict, found.ratio, found.low) == (Verdict.INCONCLUSIVE, 2.0, None)
-    assert found.reason.startswith("beyond 2 %, but without rounds")
+    assert found.reason.startswith("beyond -1.96 … +2 %, but without rounds")
 
 
 @pytest.mark.parametrize(("base", "head"), [(0.0, 5.0), (-1.0, 5.0), (5.0, 0.0), (-1.0, -2.0)])
@@ -265,14 +266,24 @@ def test_values_without_a_ratio_give_the_difference(base: float, head: float) ->
 
 
 values = st.one_of(st.none(), st.floats(), st.sampled_from([0.0, -0.0, 1e-320, 1e308, 10.0]))
-rounds = st.lists(st.builds(lambda v: Round((), v, started_at=START), values), max_size=4)
+samples = st.lists(st.one_of(st.floats(), st.sampled_from([0.0, 9.0, 10.0, 11.0])), max_size=3)
+rounds = st.lists(
+    st.builds(
+        lambda taken, v, gap: Round(tuple(taken), v, started_at=START, gap_ms=gap),
+        samples,
+        values,
+        st.sampled_from([None, 0.0, 20.0]),
+    ),
+    max_size=4,
+)
 sides = st.one_of(
     st.none(),
     st.builds(
-        lambda status, value, found: Side("c", status, value, tuple(found)),
+        lambda status, value, found, name: Side("c", status, value, tuple(found), statistic=name),
         st.sampled_from(Status),
         values,
         rounds,
+        st.sampled_from([None, "minimum", "median", "mean"]),
     ),
 )
 

@@ -112,6 +112,25 @@ def condition_changes(
             SELECT unnest(CAST($commits AS VARCHAR[])) AS hash,
                    generate_subscripts(CAST($commits AS VARCHAR[]), 1) - 1 AS place
         ),
+        chosen AS (
+            SELECT run_id, path, place, gpu, driver, torch, triton
+            FROM run
+            JOIN wanted ON hash = commit_hash
+            WHERE $machine IS NULL OR machine = $machine
+        ),
+        latest AS (
+            SELECT series_id, place, status, version, gpu_uuid, protocol, statistic,
+                   coalesce(measurement.gpu, chosen.gpu) AS gpu,
+                   coalesce(measurement.driver, chosen.driver) AS driver,
+                   coalesce(measurement.torch, chosen.torch) AS torch,
+                   coalesce(measurement.triton, chosen.triton) AS triton
+            FROM measurement
+            JOIN chosen USING (run_id)
+            QUALIFY row_number() OVER (
+                PARTITION BY series_id, place
+                ORDER BY started_at DESC NULLS LAST, path, round_count DESC, run_id
+            ) = 1
+        ),
         steps AS (
             SELECT series_id, place, version, gpu, driver, torch, triton, gpu_uuid, protocol,
                    statistic, lag(protocol IGNORE NULLS) OVER past AS old_protocol,
@@ -122,9 +141,8 @@ def condition_changes(
                    lag(torch IGNORE NULLS) OVER past AS old_torch,
                    lag(triton IGNORE NULLS) OVER past AS old_triton,
                    lag(gpu_uuid IGNORE NULLS) OVER past AS old_gpu_uuid
-            FROM current_measurement
-            JOIN wanted ON hash = commit_hash
-            WHERE status = 'ok' AND ($machine IS NULL OR machine = $machine)
+            FROM latest
+            WHERE status = 'ok'
             WINDOW past AS (PARTITION BY series_id ORDER BY place)
         )
         SELECT series_id, place, old_version, version, old_gpu, gpu, old_driver, driver,

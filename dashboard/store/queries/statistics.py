@@ -62,12 +62,21 @@ def _revalued(store: Store, commits: Sequence[str], series: Sequence[int]) -> Re
             SELECT unnest(CAST($commits AS VARCHAR[])) AS hash,
                    generate_subscripts(CAST($commits AS VARCHAR[]), 1) - 1 AS place
         ),
-        valued AS (
-            SELECT series_id, place, run_id
-            FROM current_measurement
-            JOIN wanted ON hash = commit_hash
+        chosen AS (
+            SELECT run_id, path, place FROM run JOIN wanted ON hash = commit_hash
+        ),
+        latest AS (
+            SELECT series_id, place, run_id, status, value
+            FROM measurement
+            JOIN chosen USING (run_id)
             WHERE series_id IN (SELECT unnest(CAST($series AS BIGINT[])))
-              AND status = 'ok' AND isfinite(value)
+            QUALIFY row_number() OVER (
+                PARTITION BY series_id, place
+                ORDER BY started_at DESC NULLS LAST, path, round_count DESC, run_id
+            ) = 1
+        ),
+        valued AS (
+            SELECT series_id, place, run_id FROM latest WHERE status = 'ok' AND isfinite(value)
         ),
         sampled AS (
             SELECT series_id, place, samples,

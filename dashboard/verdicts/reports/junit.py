@@ -5,30 +5,43 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 from dashboard.models import CheckReport, SeriesVerdict, Verdict
-from dashboard.verdicts.reports.wording import change, interval, number, one_line, summary, where
+from dashboard.verdicts.reports.context import Context
+from dashboard.verdicts.reports.wording import (
+    FAILING,
+    acceptance,
+    change,
+    headlines,
+    interval,
+    number,
+    one_line,
+    summary,
+    where,
+)
 
-_FAILURES = frozenset({Verdict.REGRESSED, Verdict.FAILED, Verdict.MISSING})
 _SKIPPED = frozenset({Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE})
 
 
-def junit(report: CheckReport) -> str:
+def junit(report: CheckReport, context: Context) -> str:
     """``report`` as one test suite: a test case a series.
 
     Regressed, failed and missing series are failures; inconclusive and not
-    comparable ones are skipped, with the reason.
+    comparable ones are skipped, with the reason, and so are acknowledged failures.
     """
+    failing = [v for v in report.verdicts if _fails(v, context)]
+    skipped = [v for v in report.verdicts if _skipped(v, context)]
     suite = ET.Element(
         "testsuite",
         name=f"lmhead-perf check {summary(report)}",
         tests=str(len(report.verdicts)),
-        failures=str(sum(v.verdict in _FAILURES for v in report.verdicts)),
+        failures=str(len(failing)),
         errors="0",
-        skipped=str(sum(v.verdict in _SKIPPED for v in report.verdicts)),
+        skipped=str(len(skipped)),
     )
     for verdict in report.verdicts:
-        _case(suite, verdict)
-    if report.notes:
-        ET.SubElement(suite, "system-out").text = "\n".join(map(one_line, report.notes))
+        _case(suite, verdict, context)
+    remarks = [*headlines(report), *map(one_line, report.notes)]
+    if remarks:
+        ET.SubElement(suite, "system-out").text = "\n".join(remarks)
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
@@ -36,17 +49,27 @@ def junit(report: CheckReport) -> str:
     return document.decode() + "\n"
 
 
-def _case(suite: ET.Element, verdict: SeriesVerdict) -> None:
+def _fails(verdict: SeriesVerdict, context: Context) -> bool:
+    return verdict.verdict in FAILING and verdict.series not in context.acknowledged
+
+
+def _skipped(verdict: SeriesVerdict, context: Context) -> bool:
+    accepted = verdict.verdict in FAILING and verdict.series in context.acknowledged
+    return accepted or verdict.verdict in _SKIPPED
+
+
+def _case(suite: ET.Element, verdict: SeriesVerdict, context: Context) -> None:
     series = verdict.series
     case = ET.SubElement(suite, "testcase", classname=where(verdict), name=one_line(series.label))
-    message = one_line(f"{verdict.verdict.value}: {verdict.reason}")
-    if verdict.verdict in _FAILURES:
+    parts = (f"{verdict.verdict.value}: {verdict.reason}", acceptance(verdict, context))
+    message = one_line("; ".join(part for part in parts if part))
+    if _fails(verdict, context):
         failure = ET.SubElement(case, "failure", type=verdict.verdict.value, message=message)
         failure.text = one_line(
             f"{change(verdict)} (95 %: {interval(verdict)}); "
             f"base {number(verdict.base)}, head {number(verdict.head)} {series.unit}"
         )
-    elif verdict.verdict in _SKIPPED:
+    elif _skipped(verdict, context):
         ET.SubElement(case, "skipped", message=message)
     else:
         ET.SubElement(case, "system-out").text = message

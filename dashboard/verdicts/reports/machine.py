@@ -1,14 +1,19 @@
 """The report as JSON, for other tools.
 
     {"base": COMMIT, "head": COMMIT, "summary": {verdict: count}, "notes": [text],
+     "geometric_mean": {"ratio", "series": count},
+     "causes": [{"verdict", "shared": {name: value}, "series": count, "of": count, "ratio"}],
      "series": [{"benchmark", "params": {name: value}, "machine", "environment", "family",
                  "unit", "base", "head", "ratio", "interval": [low, high], "difference",
-                 "threshold", "rounds_needed", "verdict", "reason"}]}
+                 "threshold", "rounds_needed", "verdict", "reason", "acknowledged",
+                 "acknowledgement", "reproduce", "link"}]}
 
 ``ratio`` is above 1 where head is worse, whatever the unit; ``interval`` is its
 95 % interval, not adjusted for the number of series; ``threshold`` the minimum
 effect as a fraction. Where the rounds are known, ``base`` and ``head`` are the
-geometric means of their values. Unknown is null.
+geometric means of their values. ``geometric_mean`` is that of the ratios of the series
+measured at both commits, controls left out; ``causes`` are what the changed series share.
+Unknown is null. The full document is described by check.schema.json beside this file.
 """
 
 from __future__ import annotations
@@ -17,23 +22,31 @@ import ast
 import json
 from math import isfinite
 
-from dashboard.models import CheckReport, Commit, SeriesVerdict
+from dashboard.acknowledged import Acknowledgement
+from dashboard.models import CheckReport, Commit, Series, SeriesVerdict
+from dashboard.verdicts.causes import Cause, causes, geometric_mean
+from dashboard.verdicts.reports.context import Context
+from dashboard.verdicts.reports.links import measure_again, trend_link
 from dashboard.verdicts.reports.wording import counts
 
 
-def as_json(report: CheckReport) -> str:
+def as_json(report: CheckReport, context: Context) -> str:
     """``report`` as strict JSON (no NaN, no Infinity)."""
+    ratio, count = geometric_mean(report.verdicts)
     document = {
-        "base": _commit(report.base),
-        "head": _commit(report.head),
+        "base": commit_document(report.base),
+        "head": commit_document(report.head),
         "summary": counts(report),
         "notes": list(report.notes),
-        "series": [_series(verdict) for verdict in report.verdicts],
+        "geometric_mean": {"ratio": ratio, "series": count},
+        "causes": [_cause(cause) for cause in causes(report.verdicts)],
+        "series": [_series(report, verdict, context) for verdict in report.verdicts],
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-def _commit(commit: Commit) -> dict[str, object]:
+def commit_document(commit: Commit) -> dict[str, object]:
+    """A commit, as every report has it."""
     return {
         "commit": commit.hash,
         "date": commit.date.isoformat(),
@@ -43,26 +56,53 @@ def _commit(commit: Commit) -> dict[str, object]:
     }
 
 
-def _series(verdict: SeriesVerdict) -> dict[str, object]:
+def _cause(cause: Cause) -> dict[str, object]:
+    return {
+        "verdict": cause.verdict.value,
+        "shared": dict(cause.facets),
+        "series": cause.count,
+        "of": cause.total,
+        "ratio": cause.ratio,
+    }
+
+
+def _series(report: CheckReport, verdict: SeriesVerdict, context: Context) -> dict[str, object]:
     series = verdict.series
-    low, high = _finite(verdict.low), _finite(verdict.high)
+    low, high = finite(verdict.low), finite(verdict.high)
     return {
         "benchmark": series.benchmark,
-        "params": {name: _literal(value) for name, value in series.params},
+        "params": params_document(series),
         "machine": series.machine,
         "environment": series.environment,
         "family": series.family,
         "unit": series.unit,
-        "base": _finite(verdict.base),
-        "head": _finite(verdict.head),
-        "ratio": _finite(verdict.ratio),
+        "base": finite(verdict.base),
+        "head": finite(verdict.head),
+        "ratio": finite(verdict.ratio),
         "interval": None if low is None or high is None else [low, high],
-        "difference": _finite(verdict.difference),
+        "difference": finite(verdict.difference),
         "threshold": verdict.threshold,
         "rounds_needed": verdict.rounds_needed,
         "verdict": verdict.verdict.value,
         "reason": verdict.reason,
+        "acknowledged": series in context.acknowledged,
+        "acknowledgement": acknowledgement(context.acknowledged.get(series)),
+        "reproduce": measure_again(report, series),
+        "link": None if context.dashboard is None else trend_link(context.dashboard, series),
     }
+
+
+def params_document(series: Series) -> dict[str, object]:
+    """The parameters by name."""
+    return {name: _literal(value) for name, value in series.params}
+
+
+def acknowledgement(entry: Acknowledgement | None) -> dict[str, object] | None:
+    """Who accepted a regression, and why."""
+    if entry is None:
+        return None
+    expires = None if entry.expires is None else entry.expires.isoformat()
+    return {"reason": entry.reason, "author": entry.author, "expires": expires}
 
 
 def _literal(text: str) -> object:
@@ -76,5 +116,6 @@ def _literal(text: str) -> object:
     return value if value is None or isinstance(value, bool | int | float | str) else text
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """``value``, or None where JSON has no number for it."""
     return value if value is not None and isfinite(value) else None

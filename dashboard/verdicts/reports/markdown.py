@@ -6,15 +6,32 @@ may become markup, a link, a mention or a reference.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Sequence
 
-from dashboard.models import CheckReport, Commit, SeriesVerdict, Verdict
-from dashboard.verdicts.reports.wording import change, interval, number, one_line, short, summary
+from dashboard.models import CheckReport, Commit, Series, SeriesVerdict, Verdict
+from dashboard.verdicts.reports.context import Context
+from dashboard.verdicts.reports.links import check_link, measure_again, trend_link
+from dashboard.verdicts.reports.wording import (
+    acceptance,
+    change,
+    headlines,
+    interval,
+    number,
+    one_line,
+    short,
+    summary,
+)
 
 # GitHub refuses a comment of more than 65,536 characters.
 _LIMIT = 60_000
 _LONGEST_CELL = 400
+
+# So many regressions are shown closer, in so many characters at most.
+_CLOSER = 10
+_CLOSER_LIMIT = 20_000
+_RECENT = 8
 
 _MARKUP = re.compile(r"""[&<>"'\\`*_{}\[\]()#!|~@$:^]""")
 # What GitHub links in rendered text even where Markdown saw nothing special.
@@ -27,21 +44,30 @@ _HEADER = (
 )
 
 
-def markdown(report: CheckReport) -> str:
+def markdown(report: CheckReport, context: Context) -> str:
     """``report`` as GitHub-flavoured Markdown, within GitHub's limit of a comment."""
     changed = [v for v in report.verdicts if v.verdict is not Verdict.UNCHANGED]
     rest = [v for v in report.verdicts if v.verdict is Verdict.UNCHANGED]
     parts = [f"**{escape(summary(report))}**"]
     subjects = [_subject("base", report.base), _subject("head", report.head)]
     parts.append("<br>\n".join(line for line in subjects if line))
+    parts.append("\n".join(f"- {escape(line)}" for line in headlines(report)))
     parts += [f"> {escape(note)}" for note in report.notes]
-    room = _LIMIT - sum(len(part) + 2 for part in parts)
+    if context.dashboard is not None:
+        parts.append(
+            _link("these two commits in the dashboard", check_link(context.dashboard, report))
+        )
+    closer = "\n\n".join(_closer(report, context))
+    if len(closer) > _CLOSER_LIMIT:
+        closer = ""
+    room = _LIMIT - sum(len(part) + 2 for part in (*parts, closer))
     if changed:
-        parts.append(_table(changed, room))
+        parts.append(_table(changed, room, context))
         room -= len(parts[-1])
     if rest:
         title = f"<details><summary>{len(rest)} unchanged</summary>"
-        parts.append(f"{title}\n\n{_table(rest, room)}\n\n</details>")
+        parts.append(f"{title}\n\n{_table(rest, room, context)}\n\n</details>")
+    parts.append(closer)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -68,10 +94,47 @@ def _subject(side: str, commit: Commit) -> str:
     return f"{side}: {code(short(commit))} {escape(commit.subject)}" if commit.subject else ""
 
 
-def _table(verdicts: Sequence[SeriesVerdict], room: int) -> str:
+def _closer(report: CheckReport, context: Context) -> list[str]:
+    """A fold for each of the worst regressions: its chart, its page, and how to measure it."""
+    worst = [v.series for v in report.verdicts if v.verdict is Verdict.REGRESSED][:_CLOSER]
+    folds = []
+    for series in worst:
+        lines = [f"<details><summary>look closer: {code(series.label)}</summary>"]
+        if series in context.images:
+            lines.append(f'<img alt="history" src="{html.escape(context.images[series])}">')
+        elif series in context.recent:
+            lines.append(_recent(series, context.recent[series][-_RECENT:]))
+        if context.dashboard is not None:
+            lines.append(
+                _link("its history in the dashboard", trend_link(context.dashboard, series))
+            )
+        lines += ["measure it again:", _block(measure_again(report, series)), "</details>"]
+        folds.append("\n\n".join(lines))
+    return folds
+
+
+def _recent(series: Series, points: Sequence[tuple[str, float]]) -> str:
+    """The last values, side by side."""
+    commits = ["commit", *(code(commit[:8]) for commit, _ in points)]
+    values = [escape(series.unit), *(escape(number(value)) for _, value in points)]
+    return "\n".join([_cells(commits), _cells(["---"] * len(commits)), _cells(values)])
+
+
+def _link(label: str, address: str) -> str:
+    return f'<a href="{html.escape(address)}">{escape(label)}</a>'
+
+
+def _block(command: str) -> str:
+    """A block to copy from; a fence longer than any run of backticks inside it."""
+    longest = max(map(len, re.findall("`+", command)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}sh\n{one_line(command)}\n{fence}"
+
+
+def _table(verdicts: Sequence[SeriesVerdict], room: int, context: Context) -> str:
     rows: list[str] = []
     left = room - len(_HEADER) - 200
-    for row in map(_row, verdicts):
+    for row in (_row(verdict, context) for verdict in verdicts):
         left -= len(row) + 1
         if left < 0:
             omitted = len(verdicts) - len(rows)
@@ -81,7 +144,7 @@ def _table(verdicts: Sequence[SeriesVerdict], room: int) -> str:
     return "\n".join([_HEADER, *rows])
 
 
-def _row(verdict: SeriesVerdict) -> str:
+def _row(verdict: SeriesVerdict, context: Context) -> str:
     unit = verdict.series.unit
     return _cells(
         [
@@ -91,7 +154,7 @@ def _row(verdict: SeriesVerdict) -> str:
             escape(f"{number(verdict.base)} {unit}"),
             escape(f"{number(verdict.head)} {unit}"),
             code(verdict.series.label),
-            escape(verdict.reason),
+            escape("; ".join(filter(None, [acceptance(verdict, context), verdict.reason]))),
         ]
     )
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 
 from dashboard.models import CheckReport, Commit, SeriesVerdict, Verdict
+from dashboard.verdicts.causes import causes, geometric_mean
+from dashboard.verdicts.reports.context import Context
 
 NOTHING = "-"
+
+# What fails a check by itself.
+FAILING = frozenset({Verdict.REGRESSED, Verdict.FAILED, Verdict.MISSING})
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
@@ -38,9 +43,14 @@ def change(verdict: SeriesVerdict) -> str:
 
 def interval(verdict: SeriesVerdict) -> str:
     """The 95 % interval of the change, or a dash."""
-    if verdict.low is None or verdict.high is None:
+    return between(verdict.low, verdict.high)
+
+
+def between(low: float | None, high: float | None) -> str:
+    """Two ratios as an interval of changes, or a dash."""
+    if low is None or high is None:
         return NOTHING
-    return f"{percent(verdict.low)} … {percent(verdict.high)} %"
+    return f"{percent(low)} … {percent(high)} %"
 
 
 def percent(ratio: float) -> str:
@@ -59,6 +69,32 @@ def summary(report: CheckReport) -> str:
     """One line: the commits and the number of series by verdict."""
     parts = [f"{n} {name.replace('_', ' ')}" for name, n in counts(report).items()]
     return f"{short(report.base)} → {short(report.head)}: {', '.join(parts) or 'no series'}"
+
+
+def headlines(report: CheckReport) -> list[str]:
+    """What all series together did, and what the changed ones have in common."""
+    lines = []
+    ratio, count = geometric_mean(report.verdicts)
+    if ratio is not None:
+        lines.append(f"geometric mean {percent(ratio)} % over {count} series measured at both")
+    for cause in causes(report.verdicts):
+        number = (
+            f"all {cause.count}"
+            if cause.count == cause.total
+            else (f"{cause.count} of {cause.total}")
+        )
+        size = "" if cause.ratio is None else f", {percent(cause.ratio)} % in the geometric mean"
+        lines.append(f"{number} series of {one_line(cause.what)} {cause.verdict.value}{size}")
+    return lines
+
+
+def acceptance(verdict: SeriesVerdict, context: Context) -> str:
+    """Who acknowledged this verdict and why; empty where nobody did."""
+    entry = context.acknowledged.get(verdict.series)
+    if entry is None:
+        return ""
+    until = "" if entry.expires is None else f" until {entry.expires}"
+    return one_line(f"acknowledged by {entry.author}{until}: {entry.reason}")
 
 
 def where(verdict: SeriesVerdict) -> str:

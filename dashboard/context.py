@@ -1,0 +1,77 @@
+"""What surrounds the verdicts of a check: acknowledgements, links and charts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from dashboard.acknowledged import Acknowledgement, Acknowledgements
+from dashboard.lineage import Lineage
+from dashboard.models import CheckReport, Series, Verdict
+from dashboard.store import queries
+from dashboard.store.connect import Store
+from dashboard.store.queries import past
+from dashboard.store.queries.statistics import values_alike
+from dashboard.verdicts.reports.charts import Curve, can_draw, write_charts
+from dashboard.verdicts.reports.context import Context
+from dashboard.verdicts.reports.wording import FAILING
+
+# A chart shows so many commits up to head.
+_SHOWN = 40
+
+_NO_CHARTS = "no charts: they need vl-convert (pip install 'fused-lmhead[charts]')"
+
+
+def context_of(
+    store: Store,
+    report: CheckReport,
+    entries: Acknowledgements,
+    *,
+    dashboard: str | None = None,
+    charts: Path | None = None,
+    charts_url: str | None = None,
+) -> tuple[CheckReport, Context]:
+    """The report with notes on the acknowledgements, and what its reader should know besides.
+
+    ``charts`` is a folder to write images of regressed series to, ``charts_url`` the address
+    at which they will be found. Raises InputError where the folder cannot be written.
+    """
+    lineage = Lineage(queries.known_commits(store))
+    hashes = {commit.hash for commit in lineage.between(report.base, report.head)}
+    accepted: dict[Series, Acknowledgement] = {}
+    for verdict in report.verdicts:
+        entry = entries.find(verdict.series, hashes) if verdict.verdict in FAILING else None
+        if entry is not None:
+            accepted[verdict.series] = entry
+    notes = [*report.notes, *entries.complaints(set(accepted.values()), hashes)]
+    curves = _curves(store, report, lineage)
+    images: dict[Series, str] = {}
+    if charts is not None and not can_draw():
+        notes.append(_NO_CHARTS)
+    elif charts is not None:
+        names = write_charts(curves, charts)
+        if charts_url is not None:
+            images = {s: f"{charts_url.rstrip('/')}/{name}" for s, name in names.items()}
+    recent = {curve.series: curve.points for curve in curves}
+    return replace(report, notes=tuple(notes)), Context(accepted, images, recent, dashboard)
+
+
+def _curves(store: Store, report: CheckReport, lineage: Lineage) -> list[Curve]:
+    """The recent history of each regressed series."""
+    wanted = {v.series for v in report.verdicts if v.verdict is Verdict.REGRESSED}
+    if not wanted:
+        return []
+    line = lineage.line(report.head, queries.measured_commits(store))[-_SHOWN:]
+    hashes = [commit.hash for commit in line]
+    table, _ = values_alike(store, hashes)
+    records = past.series_by_id(store)
+    points: dict[Series, list[tuple[str, float]]] = {}
+    for number, place, value in zip(
+        table.series_id.tolist(), table.place.tolist(), table.value.tolist(), strict=True
+    ):
+        if records[number] in wanted:
+            points.setdefault(records[number], []).append((hashes[place], value))
+    return [
+        Curve(series, tuple(found), report.base.hash, report.head.hash)
+        for series, found in points.items()
+    ]

@@ -1,0 +1,322 @@
+"""Change points on synthetic series of known truth: found, not invented, and what they mean.
+
+The figures, on 2,000 series a row, are printed by
+
+    pytest -m slow -s tests/dashboard/test_history_statistics.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dashboard.models import Series
+from dashboard.verdicts.changes import Condition, Found, SeriesHistory, find_changes
+from dashboard.verdicts.levels import tame
+from dashboard.verdicts.points import point_noise
+from dashboard.verdicts.policy import Rule
+from dashboard.verdicts.steps import Step, find_steps
+
+Floats = NDArray[np.float64]
+
+# Any step that stands out of the noise counts, however small.
+ANY = 1e-9
+TWO_PERCENT = float(np.log(1.02))
+NO_ERROR, NO_DF = np.array([np.nan]), np.array([0.0])
+
+
+def steps(values: Floats, minimum: float = TWO_PERCENT) -> list[Step]:
+    """The changes of a series judged alone, without help from others or from rounds."""
+    return find_steps(values, point_noise([values], NO_ERROR, NO_DF), 0, minimum)
+
+
+def autoregressive(rng: np.random.Generator, size: int, rho: float) -> Floats:
+    fresh = rng.standard_normal(size)
+    values = fresh.copy()
+    for i in range(1, size):
+        values[i] = rho * values[i - 1] + np.sqrt(1 - rho**2) * fresh[i]
+    return values
+
+
+def false_rate(rho: float, size: int, count: int, seed: int = 0) -> float:
+    """The share of series without a change in which one is found."""
+    rng = np.random.default_rng(seed)
+    found = (bool(steps(0.01 * autoregressive(rng, size, rho), ANY)) for _ in range(count))
+    return float(np.mean(list(found)))
+
+
+def delays(count: int, before: int = 50, seed: int = 0) -> list[int]:
+    """How many points at the new level a 3 % step at 1 % noise takes to be found; 99: over 30."""
+    rng = np.random.default_rng(seed)
+    taken = []
+    for _ in range(count):
+        values = 0.01 * rng.standard_normal(before + 30)
+        values[before:] += np.log(1.03)
+        found = (
+            n
+            for n in range(1, 31)
+            if any(abs(step.first - before) <= 5 for step in steps(values[: before + n], ANY))
+        )
+        taken.append(next(found, 99))
+    return taken
+
+
+def test_noise_alone_is_no_change() -> None:
+    assert false_rate(0.0, size=100, count=300) <= 0.02
+    assert false_rate(0.5, size=100, count=300) <= 0.05
+
+
+def test_a_step_is_found_within_three_points_as_a_rule() -> None:
+    assert np.median(delays(60)) <= 3
+
+
+def test_a_step_is_placed_and_sized() -> None:
+    rng = np.random.default_rng(4)
+    values = 0.003 * rng.standard_normal(60)
+    values[40:] += np.log(1.05)
+    (step,) = steps(values)
+    assert (step.first, step.points, step.gradual) == (40, 20, False)
+    assert step.earliest <= 40 <= step.latest
+    assert abs(step.effect - np.log(1.05)) < step.half < 0.01
+
+
+def test_the_interval_of_a_step_covers_the_truth() -> None:
+    rng = np.random.default_rng(9)
+    covered = []
+    for _ in range(200):
+        values = 0.005 * rng.standard_normal(60)
+        values[35:] += 0.05
+        covered += [abs(step.effect - 0.05) <= step.half for step in steps(values)]
+    assert np.mean(covered) >= 0.9
+    assert len(covered) >= 195
+
+
+def test_one_point_is_not_enough_and_two_are() -> None:
+    values = 0.001 * np.random.default_rng(1).standard_normal(40)
+    values[38:] += 0.05
+    assert steps(values[:39]) == []
+    (step,) = steps(values)
+    assert (step.first, step.points) == (38, 2)
+
+
+def test_outliers_are_no_change_and_hide_none() -> None:
+    rng = np.random.default_rng(2)
+    false, found = 0, 0
+    for _ in range(100):
+        values = 0.005 * rng.standard_normal(100)
+        wild = rng.random(100) < 0.03
+        values[wild] += rng.uniform(0.05, 0.4, int(wild.sum()))
+        false += bool(steps(values))
+        values[50:] += 0.05
+        found += any(abs(step.first - 50) <= 1 for step in steps(values))
+    assert false <= 8
+    assert found >= 97
+
+
+def test_taming_draws_outliers_in_and_leaves_steps() -> None:
+    values = np.zeros(20)
+    values[10:] = 0.5
+    values[5] = 3.0
+    tamed = tame(values, 0.01)
+    assert tamed[5] == pytest.approx(0.035)
+    np.testing.assert_array_equal(np.delete(tamed, 5), np.delete(values, 5))
+
+
+@pytest.mark.parametrize("sigma", [0.002, 0.005, 0.01])
+def test_a_slow_creep_is_told_once_as_gradual_or_in_large_steps(sigma: float) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        place = np.arange(110)
+        values = sigma * rng.standard_normal(110)
+        values += np.log(1.006) * np.clip((place - 30) // 5 + 1, 0, 10)
+        found = steps(values)
+        total = sum(step.effect for step in found)
+        assert total == pytest.approx(10 * np.log(1.006), abs=0.025)
+        assert len(found) <= 3
+        if sigma < 0.01:
+            assert any(step.gradual for step in found)
+
+
+def test_a_drift_below_the_minimum_is_not_told_and_hides_no_step() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        drifting = 0.005 * rng.standard_normal(100) + np.linspace(0, 0.01, 100)
+        assert steps(drifting) == []
+        drifting[60:] += 0.05
+        assert [step.first for step in steps(drifting) if not step.gradual] == [60]
+
+
+def test_two_real_steps_in_one_direction_stay_two() -> None:
+    values = 0.002 * np.random.default_rng(6).standard_normal(90)
+    values[30:] += 0.05
+    values[60:] += 0.05
+    assert [(step.first, step.gradual) for step in steps(values)] == [(30, False), (60, False)]
+
+
+def test_a_value_between_two_levels_moves_no_change_to_a_commit_before() -> None:
+    values = 0.001 * np.random.default_rng(8).standard_normal(40)
+    values[20] += 0.04
+    values[21:] += 0.1
+    (step,) = steps(values)
+    assert step.first in (20, 21)
+    assert step.effect == pytest.approx(0.1, abs=0.003)
+    assert step.earliest == 20
+
+
+def test_what_is_above_the_minimum_stays_apart_from_the_creep_around_it() -> None:
+    values = 0.001 * np.random.default_rng(7).standard_normal(120)
+    for start in range(10, 60, 10):
+        values[start:] += 0.006
+    values[60:] += 0.06
+    values[80:] += 0.006
+    values[100:] += 0.006
+    found = steps(values)
+    assert [step.gradual for step in found] == [True, False]
+    assert found[0].first in (40, 50)
+    assert found[0].effect == pytest.approx(0.03, abs=0.007)
+    assert found[1].first == 60
+
+
+def test_a_few_points_are_judged_by_their_rounds() -> None:
+    values = np.log(np.array([10.0, 10.01, 12.0, 12.01]))
+    assert steps(values) == []
+    noise = point_noise([values], np.array([0.001**2]), np.array([8.0]))
+    (step,) = find_steps(values, noise, 0, TWO_PERCENT)
+    assert (step.first, step.points) == (2, 2)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3])
+def test_too_few_values_are_no_history(size: int) -> None:
+    assert steps(np.zeros(size)) == []
+
+
+def test_values_that_never_vary_have_no_change() -> None:
+    assert steps(np.zeros(50)) == []
+
+
+def history(
+    values: Floats, name: str = "forward", conditions: tuple[Condition, ...] = (), **rule: bool
+) -> SeriesHistory:
+    """A series measured at every third commit."""
+    series = Series(f"{name}.track", (), "m", "e", "ms", name)
+    return SeriesHistory(
+        series,
+        Rule(0.02, rule.get("higher", False), rule.get("exact", False)),
+        tuple(range(0, 3 * values.size, 3)),
+        values,
+        conditions=conditions,
+    )
+
+
+def stepped(
+    seed: int, factor: float = 1.1, size: int = 40, at: int = 20, sigma: float = 0.002
+) -> Floats:
+    values = 10 * np.exp(sigma * np.random.default_rng(seed).standard_normal(size))
+    values[at:] *= factor
+    return values
+
+
+def one(*histories: SeriesHistory) -> Found:
+    (found,) = [f for f in find_changes(histories) if f.series.family != "control"]
+    return found
+
+
+def test_a_change_names_the_commits_around_it() -> None:
+    found = one(history(stepped(1)))
+    assert (found.after, found.first, found.earliest, found.latest) == (57, 60, 57, 60)
+    assert found.ratio == pytest.approx(1.1, rel=0.005)
+    assert found.worse
+    assert found.explained_by is None
+
+
+def test_the_ratio_is_above_one_where_it_became_worse() -> None:
+    faster = one(history(stepped(1, factor=1 / 1.1)))
+    assert faster.ratio == pytest.approx(1 / 1.1, rel=0.005)
+    assert not faster.worse
+    lost = one(history(stepped(1, factor=1 / 1.1), higher=True))
+    assert lost.ratio == pytest.approx(1.1, rel=0.005)
+    assert lost.worse
+
+
+def test_another_driver_at_the_same_commit_explains_a_change() -> None:
+    driver = Condition(60, "driver", "550", "560")
+    assert one(history(stepped(1), conditions=(driver,))).explained_by == "driver 550 → 560"
+    elsewhere = Condition(30, "driver", "550", "560")
+    assert one(history(stepped(1), conditions=(elsewhere,))).explained_by is None
+
+
+def test_a_change_that_may_be_where_the_driver_changed_is_placed_there() -> None:
+    values = stepped(1, factor=1.06, sigma=0.01)
+    values[20] = 10 * 1.06**0.5  # between the levels: the step may as well begin one later
+    for place in (60, 63):
+        torch = Condition(place, "torch", "2.10", "2.11")
+        found = one(history(values, conditions=(torch,)))
+        assert found.first == place
+        assert found.earliest <= 57
+        assert found.latest >= 63
+        assert found.explained_by == "torch 2.10 → 2.11"
+
+
+def test_controls_that_moved_along_explain_a_change() -> None:
+    controls = [history(stepped(i, 1.09), "control") for i in (2, 3)]
+    still = [history(stepped(i, 1.0), "control") for i in (4, 5)]
+    along = one(history(stepped(1)), *controls).explained_by
+    assert along is not None
+    assert along.startswith("machine (its controls moved by +9")
+    assert one(history(stepped(1)), *still).explained_by is None
+    (control,) = find_changes(controls[:1])
+    assert control.explained_by == "machine (a control: no commit changes its code)"
+
+
+def test_exact_quantities_change_at_every_difference() -> None:
+    found = find_changes([history(np.array([3.0, 3.0, 4.0, 0.0]), exact=True)])
+    assert [(f.after, f.first, f.worse) for f in found] == [(3, 6, True), (6, 9, False)]
+    assert found[0].ratio == pytest.approx(4 / 3)
+    assert (found[1].ratio, found[1].difference) == (None, -4.0)
+
+
+def test_values_without_a_logarithm_are_passed_over() -> None:
+    assert find_changes([history(np.array([1.0, 0.0, -1.0, 5.0]))]) == []
+
+
+def test_series_of_different_length_learn_from_each_other() -> None:
+    found = find_changes([history(stepped(i, size=8 + i, at=4)) for i in range(6)])
+    assert {f.first for f in found} == {12}
+    assert len(found) == 6
+
+
+numbers = st.one_of(
+    st.floats(min_value=-1e300, max_value=1e300),
+    st.sampled_from([0.0, 1e-308, 1e308, 10.0, 10.0, 11.0, 11.0]),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(st.lists(numbers, max_size=30), max_size=4), st.booleans(), st.booleans())
+@example([[], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0]], False, False)
+def test_no_history_breaks_the_search(rows: list[list[float]], exact: bool, higher: bool) -> None:
+    histories = [history(np.array(row), exact=exact, higher=higher) for row in rows]
+    for found in find_changes(histories):
+        assert found.earliest <= found.after < found.first <= found.latest
+        assert found.points >= (1 if exact else 2)
+        if found.ratio is None:
+            assert found.difference is not None
+        elif found.low is not None and found.high is not None:
+            assert 0 < found.low <= found.ratio <= found.high < np.inf
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_figures() -> None:
+    print("\n2,000 series of 100 points, judged alone: share with a false change")
+    for rho, most in ((0.0, 0.02), (0.5, 0.05)):
+        rate = false_rate(rho, size=100, count=2000, seed=11)
+        print(f"AR(1) {rho:3.1f}   {100 * rate:5.2f} %   goal at most {100 * most:.0f} %")
+        assert rate <= most
+    taken = np.array(delays(500, seed=12))
+    shares = "  ".join(f"{n}: {100 * np.mean(taken <= n):.0f} %" for n in (2, 3, 4, 6, 10))
+    print(f"3 % step at 1 % noise after 50 points: median delay {np.median(taken):g}; by {shares}")
+    assert np.median(taken) <= 3

@@ -1,0 +1,106 @@
+"""Charts of regressed series: files that can be looked at, and a note where none can be made."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboard.cli import app
+from dashboard.errors import InputError
+from dashboard.models import Series
+from dashboard.store.ingest import ingest
+from dashboard.verdicts.reports import charts
+
+FORWARD = "forward.Forward.track_time"
+PNG = b"\x89PNG\r\n\x1a\n"
+needs_vl_convert = pytest.mark.skipif(
+    find_spec("vl_convert") is None, reason="vl-convert, of the extra charts, is not installed"
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path, make_history: Callable[..., Any], recipe: Any) -> Path:
+    """Nine commits; forward is 10 % slower at the last."""
+    made = make_history(tmp_path / "results", recipe(commits=9, factors={(FORWARD, 8): 1.1}))
+    ingest(tmp_path / "s.duckdb", made.results)
+    return tmp_path / "s.duckdb"
+
+
+def check(store: Path, *options: object) -> str:
+    arguments = ["check", "--store", str(store), *map(str, options)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1, result.output
+    return result.stdout
+
+
+@needs_vl_convert
+def test_each_regressed_series_gets_an_image_that_the_comment_shows(
+    store: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "charts"
+    options = ("--charts", folder, "--charts-url", "https://raw.example/c/")
+    text = check(store, "--format", "markdown", *options)
+    images = sorted(folder.iterdir())
+    assert len(images) == 2, "one for each of the two models"
+    for image in images:
+        assert image.read_bytes().startswith(PNG)
+        assert f'src="https://raw.example/c/{image.name}"' in text
+
+
+@needs_vl_convert
+def test_without_an_address_the_images_are_files_only(store: Path, tmp_path: Path) -> None:
+    text = check(store, "--format", "markdown", "--charts", tmp_path / "c")
+    assert len(list((tmp_path / "c").iterdir())) == 2
+    assert "<img" not in text
+
+
+def test_a_table_of_the_last_values_stands_in_for_an_image(store: Path) -> None:
+    text = check(store, "--format", "markdown")
+    (table,) = set(re.findall(r"\| commit \|(?: <code>\w{8}</code> \|)+", text))
+    assert table.count("<code>") == 8
+    (values,) = re.findall(r"\| ms \|([^\n]*13\.\d+ \|)\n", text)[:1]
+    assert values.count("|") == 8
+
+
+def test_without_vl_convert_the_report_says_so(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.context.can_draw", lambda: False)
+    document = json.loads(check(store, "--format", "json", "--charts", tmp_path / "c"))
+    assert any("no charts: they need vl-convert" in note for note in document["notes"])
+    assert not (tmp_path / "c").exists()
+
+
+@needs_vl_convert
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot write charts to .*file"):
+        charts.write_charts([], tmp_path / "file")
+
+
+def test_file_names_differ_and_are_plain() -> None:
+    series = [
+        Series("../../etc", (("model", "a/b'"),), machine, environment, "ms")
+        for machine in ("h", "h2")
+        for environment in ("e", "e2")
+    ]
+    names = {charts.file_name(one, ".png") for one in series}
+    assert len(names) == 4
+    assert all(name.removesuffix(".png").isalnum() for name in names)
+
+
+def test_the_chart_marks_base_and_head() -> None:
+    series = Series("b", (), "m", "e", "ms")
+    points = (("a" * 40, 1.0), ("b" * 40, 1.1), ("c" * 40, 1.2))
+    drawn = charts.chart(charts.Curve(series, points, "b" * 40, "c" * 40)).to_dict()
+    (rows,) = drawn["datasets"].values()
+    assert [row["is"] for row in rows] == ["history", "base", "head"]
+    assert drawn["layer"][1]["encoding"]["shape"]["field"] == "is", "never colour alone"
+    assert drawn["layer"][1]["encoding"]["y"]["title"] == "ms"
