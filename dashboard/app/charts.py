@@ -6,15 +6,24 @@ shape and dash, so that none has to be told by colour.
 
 from __future__ import annotations
 
-import math
+import copy
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from dashboard.app import wording
 from dashboard.app.frames import Measure
-from dashboard.app.palette import DASHES, MOST_LINES, SHAPES, VERDICT_STYLE, Palette
+from dashboard.app.palette import DASHES, MOST_LINES, SHAPES, Palette
+
+POINT_SELECTION = "point"
+"""The name of the selection of a clicked point; its field is ``key``."""
+
+# The datasets of a trend.
+_POINTS, _MARKS, _STEPS = "points", "marks", "steps"
+_GLYPHS = {"failed": "✕", "skipped": "◇"}
 
 # Hashes on the axis turn beyond the first number, and beyond the second some are left out.
 _TILT_FROM = 4
@@ -24,11 +33,15 @@ _FORMAT = {
     Measure.ABSOLUTE: "format(datum.value, '.4~g')",
     Measure.FIRST: "datum.value == 1 ? '0%' : format(datum.value - 1, '+.3~%')",
     Measure.CONTROL: f"'{wording.TIMES}' + format(datum.value, '.4~g')",
+    Measure.RATE: "format(datum.value, '.4~g')",
+    Measure.CEILING: "format(datum.value, '.3~%')",
 }
 _Y_HOVER = {
     Measure.ABSOLUTE: None,
     Measure.FIRST: "relative to first",
     Measure.CONTROL: "relative to control",
+    Measure.RATE: "rate",
+    Measure.CEILING: "share of ceiling",
 }
 
 
@@ -93,23 +106,81 @@ def trend(
     log: bool = False,
     height: int = 250,
     legend_columns: int = 1,
-) -> alt.LayerChart:
+    marks: pd.DataFrame | None = None,
+    steps: pd.DataFrame | None = None,
+    chosen: str | None = None,
+) -> dict[str, Any]:
     """One panel: series over commits, with intervals, and failures where they happened.
 
-    ``frame`` comes from :func:`dashboard.app.frames.hover`; ``line`` names the
+    A Vega-Lite specification whose ``datasets`` are frames. ``frame`` comes from
+    :func:`dashboard.app.frames.hover`; ``line`` names the
     column that separates its lines and ``lines`` all their names, so that one
     line looks the same in every panel. ``limits`` are in ``y``'s own unit;
-    ``factor`` brings them and the points to ``unit``.
+    ``factor`` brings them and the points to ``unit``. ``marks`` has a ``tick`` and a
+    ``change`` where something beside the code changed; ``steps`` has ``tick``, ``sign``,
+    ``worse`` and ``said`` of the changes of level; ``chosen`` is the ``key`` of
+    the point that is ringed. A clicked point's key is in the selection ``point``.
     """
     data = frame[
         [t.shorthand.split(":")[0] for t in tooltip(measure)]
-        + ["state", "why", "y", "y_low", "y_high"]
+        + ["state", "why", "key", "y", "y_low", "y_high"]
     ].assign(line=frame[line].astype(str))
     data[["y", "y_low", "y_high"]] = data[["y", "y_low", "y_high"]].astype(float) * factor
     low, high = (end * factor for end in limits)
-    names = list(lines)[:MOST_LINES]
+    names = tuple(lines)[:MOST_LINES]
     data["line_index"] = data["line"].map({name: index for index, name in enumerate(names)})
-    hues = alt.Scale(domain=names, range=list(palette.lines[: len(names)]))
+    datasets = {_POINTS: data}
+    if marks is not None and not marks.empty:
+        datasets[_MARKS] = marks
+    if steps is not None and not steps.empty:
+        datasets[_STEPS] = steps[["tick", "sign", "worse", "said"]]
+    spec = copy.deepcopy(
+        _template(
+            names,
+            tuple(order),
+            measure,
+            palette,
+            unit,
+            log,
+            legend_columns,
+            tuple(state for state in _GLYPHS if (data["state"] == state).any()),
+            frozenset(datasets),
+            measure in (Measure.FIRST, Measure.CONTROL) and low <= 1 <= high,
+            chosen,
+        )
+    )
+    # A failure has no value: its mark stands near the bottom, whatever the scale.
+    floor = low * (high / low) ** 0.07 if log else low + (high - low) * 0.07
+    for layer in spec["layer"]:
+        y = layer["encoding"].get("y", {})
+        if "scale" in y:
+            y["scale"]["domain"] = [low, high]
+        if "datum" in y:
+            y["datum"] = floor
+    heading = {"text": title, "anchor": "start", "fontSize": 13, "limit": 330, "offset": 8}
+    return {**spec, "datasets": datasets, "height": height, "title": heading}
+
+
+@lru_cache(maxsize=64)
+def _template(
+    names: tuple[str, ...],
+    order: tuple[str, ...],
+    measure: Measure,
+    palette: Palette,
+    unit: str,
+    log: bool,
+    legend_columns: int,
+    states: tuple[str, ...],
+    datasets: frozenset[str],
+    has_one: bool,
+    chosen: str | None,
+) -> dict[str, Any]:
+    """What like panels have in common: Altair takes far longer than filling in the rest.
+
+    ``states`` are the glyphs needed; ``has_one`` tells whether 1 is marked. The y domain and
+    the height of the glyphs are to be filled in.
+    """
+    hues = alt.Scale(domain=list(names), range=list(palette.lines[: len(names)]))
     # Legends of one domain merge, and vanish where one channel has none: all have the same.
     legend = None
     if len(names) > 1:
@@ -122,7 +193,7 @@ def trend(
             symbolStrokeWidth=2,
         )
     colour = alt.Color("line:N", title=None, scale=hues, legend=legend)
-    scale = alt.Scale(domain=[low, high], type="log" if log else "linear", nice=False)
+    scale = alt.Scale(domain=[0, 1], type="log" if log else "linear", nice=False)
     axis = alt.Axis(
         labelExpr=_FORMAT[measure],
         tickCount=5,
@@ -135,10 +206,10 @@ def trend(
         alt.Y(f"{name}:Q", title=unit or None, scale=scale, axis=axis) for name in ("y", "y_low")
     )
     # Streamlit's theme gives every mark a tooltip of raw fields; only points shall have theirs.
-    base = alt.Chart(data).encode(x=_x(order), tooltip=alt.value(None))
+    base = alt.Chart().encode(x=_x(order), tooltip=alt.TooltipValue(None))
     ok = base.transform_filter("datum.state == 'ok' && isValid(datum.y)")
     spread = ok.transform_filter("isValid(datum.y_low) && isValid(datum.y_high)")
-    shapes = alt.Scale(domain=names, range=list(SHAPES[: len(names)]))
+    shapes = alt.Scale(domain=list(names), range=list(SHAPES[: len(names)]))
     shape = alt.Shape("line:N", title=None, scale=shapes, legend=legend)
     layers: list[alt.Chart] = [
         base.mark_area(opacity=0.16, invalid="break-paths-filter-domains", clip=True).encode(
@@ -165,18 +236,26 @@ def trend(
             y=y, color=colour, shape=shape
         ),
     ]
-    if measure is not Measure.ABSOLUTE and low <= 1 <= high:
+    if _MARKS in datasets:
+        layers = [*_change_marks(order, palette), *layers]
+    if _STEPS in datasets:
+        layers.append(_step_marks(order, palette))
+    if chosen is not None:
+        layers.append(
+            ok.transform_filter(alt.datum.key == chosen)
+            .mark_point(size=190, filled=False, strokeWidth=2.5, opacity=1, clip=True)
+            .encode(y=y, color=alt.ColorValue(palette.text))
+        )
+    if has_one:
         layers.insert(
             0,
-            alt.Chart(pd.DataFrame({"one": [1.0]}))
+            alt.Chart(alt.InlineData(values=[{"one": 1.0}]))
             .mark_rule(color=palette.muted, strokeDash=[4, 3], strokeWidth=1)
             .encode(
                 y=alt.Y("one:Q", title=unit or None, scale=scale, axis=axis),
-                tooltip=alt.value(None),
+                tooltip=alt.TooltipValue(None),
             ),
         )
-    # A failure has no value: its mark stands near the bottom, whatever the scale.
-    floor = low * (high / low) ** 0.07 if log else low + (high - low) * 0.07
     failures = [
         alt.Tooltip("tick:N", title="commit"),
         alt.Tooltip("what:N", title="subject"),
@@ -185,125 +264,47 @@ def trend(
         alt.Tooltip("state:N", title="status"),
         alt.Tooltip("why:N", title="reason"),
     ]
-    for state, glyph, colour_of in (("failed", "✕", palette.bad), ("skipped", "◇", palette.muted)):
-        if (data["state"] == state).any():
-            layers.append(
-                base.transform_filter(f"datum.state == '{state}'")
-                .mark_text(text=glyph, fontSize=17, fontWeight="bold")
-                .encode(
-                    color=colour if len(names) > 1 else alt.value(colour_of),
-                    y=alt.Y(datum=floor, title=unit or None, scale=scale, axis=axis),
-                    tooltip=failures,
-                )
+    for state in states:
+        plain = palette.bad if state == "failed" else palette.muted
+        layers.append(
+            base.transform_filter(f"datum.state == '{state}'")
+            .mark_text(text=_GLYPHS[state], fontSize=17, fontWeight="bold")
+            .encode(
+                color=colour if len(names) > 1 else alt.ColorValue(plain),
+                y=alt.YDatum(0, title=unit or None, scale=scale, axis=axis),
+                tooltip=failures,
             )
+        )
     # A wide invisible target: nobody has to hit the point itself.
     layers.append(
-        ok.mark_point(size=420, filled=True, opacity=0, clip=True).encode(
-            y=y, tooltip=tooltip(measure)
-        )
+        ok.mark_point(size=420, filled=True, opacity=0, clip=True, cursor="pointer")
+        .encode(y=y, tooltip=tooltip(measure))
+        .add_params(alt.selection_point(name=POINT_SELECTION, fields=["key"], empty=False))
     )
-    heading = alt.TitleParams(title, anchor="start", fontSize=13, limit=330, offset=8)
-    return alt.LayerChart(layer=layers, height=height, title=heading)
-
-
-# The overview of ratios: columns and rows that fit, the width (px) they share, and the
-# change that the axis spans at least, lest noise look like news.
-_MOST_COLUMNS = 6
-_LONGEST_HEADING = 26
-_MOST_ROWS = 40
-_ROOM = 690
-_LEAST_REACH = 0.03
-
-
-def _ratio_ticks(reach: float) -> list[float]:
-    """1 and a round step to either side: three labels fit even a narrow column."""
-    power = 10.0 ** math.floor(math.log10(reach * 0.8))
-    step = max(m * power for m in (1, 2, 3, 4, 5, 6, 8) if m * power <= reach * 0.8)
-    below = [1 - step] if step < 1 else []
-    return [round(tick, 6) for tick in (*below, 1.0, 1 + step)]
-
-
-def ratios(frame: pd.DataFrame, *, palette: Palette) -> alt.FacetChart | alt.LayerChart:
-    """Every compared series' ratio with its interval: a column per family, a row per shape.
-
-    With more than a few families, one column with a row per series instead.
-    ``frame`` comes from ``dashboard.app.summary.ratio_frame``.
-    """
-    headings = list(dict.fromkeys(frame["heading"]))
-    side_by_side = len(headings) <= _MOST_COLUMNS and max(map(len, headings)) <= _LONGEST_HEADING
-    data = frame
-    if not side_by_side:
-        titles = (frame["heading"] + ", " + frame["row"]).str.removesuffix(", ")
-        data = frame.assign(row=titles).head(_MOST_ROWS)
-    names = [verdict.value for verdict in VERDICT_STYLE]
-    colours = [getattr(palette, style[0]) for style in VERDICT_STYLE.values()]
-    ends = data[["ratio", "low", "high"]].astype(float)
-    reach = max(float(ends.sub(1).abs().max().max()), _LEAST_REACH)
-    scale = alt.Scale(domain=[1 - min(reach, 0.95) * 1.1, 1 + reach * 1.1], nice=False, zero=False)
-    x = alt.X(
-        "ratio:Q",
-        title=None,
-        scale=scale,
-        axis=alt.Axis(
-            labelExpr="datum.value == 1 ? '0%' : format(datum.value - 1, '+.2~%')",
-            values=_ratio_ticks(reach),
-            gridColor=palette.grid,
-            labelFontSize=11,
-        ),
+    return dict(
+        alt.LayerChart(data=alt.NamedData(name=_POINTS), layer=layers).to_dict(validate=False)
     )
-    y = alt.Y(
-        "row:N",
-        title=None,
-        sort=list(dict.fromkeys(data["row"])),
-        axis=alt.Axis(
-            labelLimit=300, labelFontSize=12, labelFlush=False, ticks=False, domain=False
-        ),
+
+
+def _step_marks(order: Sequence[str], palette: Palette) -> alt.Chart:
+    """A sign at the foot of each commit where a level changed."""
+    signs = alt.Chart(alt.NamedData(name=_STEPS)).encode(
+        x=_x(order),
+        y=alt.value("height"),
+        text="sign:N",
+        color=alt.ColorValue(palette.good, condition={"test": "datum.worse", "value": palette.bad}),
+        tooltip=[alt.Tooltip("tick:N", title="commit"), alt.Tooltip("said:N", title="step")],
     )
-    legend = alt.Legend(orient="top", symbolSize=80)
-    colour = alt.Color(
-        "verdict:N", title=None, legend=legend, scale=alt.Scale(domain=names, range=colours)
+    drawn: alt.Chart = signs.mark_text(fontSize=14, fontWeight="bold", dy=-8)
+    return drawn
+
+
+def _change_marks(order: Sequence[str], palette: Palette) -> list[alt.Chart]:
+    """A dashed line with a diamond at the top for each commit of the marks."""
+    said = alt.Chart(alt.NamedData(name=_MARKS)).encode(
+        x=_x(order), tooltip=[alt.Tooltip("tick:N", title="commit"), alt.Tooltip("change:N")]
     )
-    shape = alt.Shape(
-        "verdict:N",
-        title=None,
-        legend=legend,
-        scale=alt.Scale(domain=names, range=[style[1] for style in VERDICT_STYLE.values()]),
-    )
-    hovers = [
-        alt.Tooltip(f"{name}:N", title=title)
-        for name, title in (
-            ("heading", "benchmark"),
-            ("row", "shape"),
-            ("verdict", "verdict"),
-            ("shown_base", "base"),
-            ("shown_head", "head"),
-            ("shown_ratio", "head / base"),
-            ("shown_interval", "95 % interval"),
-            ("reason", "because"),
-        )
+    return [
+        said.mark_rule(color=palette.muted, strokeDash=[2, 3], strokeWidth=1.5),
+        said.mark_text(text="◆", color=palette.unsure, fontSize=13, dy=8).encode(y=alt.value(0)),
     ]
-    base = alt.Chart().encode(y=y, tooltip=alt.value(None))
-    layers = alt.layer(
-        alt.Chart()
-        .mark_rule(color=palette.muted, strokeDash=[4, 3])
-        .encode(x=alt.X(datum=1.0, scale=scale), tooltip=alt.value(None)),
-        base.mark_rule(strokeWidth=2.5, opacity=0.8).encode(
-            x=alt.X("low:Q", title=None, scale=scale), x2="high:Q", color=colour
-        ),
-        base.mark_point(size=75, filled=True, opacity=1).encode(x=x, color=colour, shape=shape),
-        base.mark_point(size=500, filled=True, opacity=0).encode(x=x, tooltip=hovers),
-        data=data,
-    ).properties(
-        width=min(_ROOM // len(headings), 260) if side_by_side else _ROOM, height=alt.Step(24)
-    )
-    if not side_by_side:
-        return layers
-    return layers.facet(
-        column=alt.Column(
-            "heading:N",
-            title=None,
-            sort=headings,
-            header=alt.Header(labelFontSize=12, labelFontWeight="bold", labelLimit=160),
-        ),
-        spacing=16,
-    )

@@ -2,12 +2,15 @@
 
 Each query opens the store read-only and closes it at once, so that no page ever
 stands in a writer's way. Results are cached by the file's identity, size and
-time: new data appears with the next rerun, without a restart.
+time: new data appears with the next rerun, without a restart. What every page
+asks for is shared between the sessions (``cache_resource``) and not to be changed.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +19,17 @@ import streamlit as st
 
 from dashboard.app import frames, summary
 from dashboard.app.frames import Measure
-from dashboard.check import check, newest
-from dashboard.errors import InputError
-from dashboard.models import CheckReport, Commit
+from dashboard.check import newest
+from dashboard.models import Commit
 from dashboard.serve import STORE_VARIABLE
-from dashboard.settings import policy
-from dashboard.store import open_store, queries
+from dashboard.store import Store, open_store, queries, stamp
+from dashboard.store.connect import is_lake
 
 DEFAULT_STORE = Path(".asv") / "history.duckdb"
+# Five people at once on two cores shall fit into 1 GiB.
+_MEMORY_MIB = 256
+_THREADS = 2
+_HISTORY = 40  # values of a sparkline
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,97 +40,157 @@ class Source:
     version: str
 
 
-def store_path() -> Path:
+def store_address() -> str:
     """The store that the command line handed over, else the default one."""
-    return Path(os.environ.get(STORE_VARIABLE) or DEFAULT_STORE)
+    return os.environ.get(STORE_VARIABLE) or str(DEFAULT_STORE)
 
 
-def source(path: Path) -> Source:
-    """``path`` as it is now. OSError where there is no such file."""
-    found = path.stat()
-    return Source(str(path), f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}")
+def source(address: str) -> Source:
+    """The store as it is now. FileNotFoundError, InputError: there is none."""
+    if not is_lake(address):
+        Path(address).stat()
+    return Source(address, stamp(address))
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
+@contextmanager
+def reading(at: Source) -> Iterator[Store]:
+    """The store, open for one query. InputError: not readable."""
+    with open_store(at.path, read_only=True) as store:
+        queries.limit(store, memory_mib=_MEMORY_MIB, threads=_THREADS)
+        yield store
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
 def series(at: Source) -> pd.DataFrame:
     """All series, described (see :func:`frames.describe`). InputError: not readable."""
-    with open_store(at.path, read_only=True) as store:
+    with reading(at) as store:
         return frames.describe(queries.series(store))
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
+@st.cache_resource(max_entries=4, show_spinner=False)
 def commits(at: Source) -> pd.DataFrame:
     """All commits in graph order."""
-    with open_store(at.path, read_only=True) as store:
+    with reading(at) as store:
         return queries.commits(store)
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
+@st.cache_resource(max_entries=4, show_spinner=False)
 def runs(at: Source) -> pd.DataFrame:
-    """All runs, newest first."""
-    with open_store(at.path, read_only=True) as store:
-        return queries.runs(store)
+    """All runs, newest first, with ``place`` (machine and environment)."""
+    with reading(at) as store:
+        found = queries.runs(store)
+    return found.assign(place=found["machine"] + " · " + found["environment"])
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
+@st.cache_resource(max_entries=64, show_spinner=False)
 def measured_commits(at: Source, machine: str) -> list[Commit]:
     """The commits with results on a machine, in graph order."""
-    with open_store(at.path, read_only=True) as store:
+    with reading(at) as store:
         return queries.measured_commits(store, machine)
 
 
-@st.cache_data(max_entries=32, show_spinner="Reading measurements…")
+@st.cache_data(max_entries=64, show_spinner=False)
+def commits_of(at: Source, places: tuple[str, ...]) -> tuple[str, ...]:
+    """The hashes of the commits with results in some places, in graph order."""
+    found = runs(at)
+    measured = set(found["commit"][found["place"].isin(places)])
+    return tuple(commit for commit in commits(at)["commit"] if commit in measured)
+
+
+@st.cache_data(max_entries=64, show_spinner="Reading measurements…")
+def points(
+    at: Source,
+    series_ids: tuple[int, ...],
+    chosen_commits: tuple[str, ...],
+    most: int | None = None,
+) -> pd.DataFrame:
+    """Measurements in graph order with their series' columns (see :func:`frames.points`).
+
+    Of more commits than ``most``, those where each series is lowest and highest in turn.
+    """
+    everything = series(at)
+    chosen = everything[everything["series_id"].isin(series_ids)]
+    with reading(at) as store:
+        found = queries.points(store, series_ids, chosen_commits, most)
+    return frames.points(chosen, found, list(commits(at)["commit"]))
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
 def trend(
-    at: Source, series_ids: tuple[int, ...], control_ids: tuple[int, ...], measure: Measure
+    at: Source,
+    series_ids: tuple[int, ...],
+    control_ids: tuple[int, ...],
+    measure: Measure,
+    chosen_commits: tuple[str, ...],
+    most: int | None,
 ) -> pd.DataFrame:
     """The points of some series with what ``measure`` shows (see :func:`frames.measured`)."""
-    return frames.measured(_points(at, series_ids), measure, _points(at, control_ids))
+    found = points(at, series_ids, chosen_commits, most)
+    controls = found.iloc[:0]
+    if measure in frames.NEED_CONTROL:
+        there = set(found["commit"])
+        shown = tuple(commit for commit in chosen_commits if commit in there)
+        controls = points(at, control_ids, shown)
+    return frames.measured(found, measure, controls)
 
 
 @st.cache_data(max_entries=16, show_spinner="Reading histories…")
 def histories(at: Source, machine: str) -> dict[summary.SeriesKey, list[float]]:
-    """The latest values of each series of a machine (see :func:`summary.histories`)."""
-    here = series(at)
-    return summary.histories(_points(at, frames.ids(here[here["machine"] == machine])))
+    """The latest values of each series of a machine, oldest first."""
+    latest = tuple(commit.hash for commit in measured_commits(at, machine)[-_HISTORY:])
+    with reading(at) as store:
+        return summary.histories(queries.recent_values(store, machine, latest), machine)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def series_ids(at: Source) -> dict[summary.SeriesKey, int]:
+    """The store's number of every series."""
+    described = series(at)
+    keys = zip(
+        described["benchmark"],
+        described["params"].map(frames.params_text),
+        described["machine"],
+        described["environment"],
+        strict=True,
+    )
+    return dict(zip(keys, frames.ids(described), strict=True))
+
+
+def series_id(at: Source, key: summary.SeriesKey) -> int | None:
+    """The store's number of a series."""
+    return series_ids(at).get(key)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def values_at(at: Source, machine: str, commit: str) -> pd.DataFrame:
     """What a machine measured at one commit, as a table (see :func:`summary.values`)."""
     here = series(at)
-    found = _points(at, frames.ids(here[here["machine"] == machine]))
-    now = found[found["commit"] == commit]
+    now = points(at, frames.ids(here[here["machine"] == machine]), (commit,))
     return summary.values(now, now[now["group"] == frames.CONTROL])
 
 
-def _points(at: Source, series_ids: tuple[int, ...]) -> pd.DataFrame:
-    """Measurements in graph order, with their series' columns."""
-    everything = series(at)
-    chosen = everything[everything["series_id"].isin(series_ids)]
-    with open_store(at.path, read_only=True) as store:
-        found = queries.measurements(store, series_ids)
-    return frames.points(chosen, found, list(commits(at)["commit"]))
+@st.cache_data(max_entries=64, show_spinner=False)
+def rounds(at: Source, series_id: int, commit: str) -> pd.DataFrame:
+    """The rounds behind one point."""
+    with reading(at) as store:
+        return queries.rounds(store, series_id, commit)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def schedules(at: Source, machine: str, chosen_commits: tuple[str, ...]) -> pd.DataFrame:
+    """The chosen schedules and their changes, with their series' columns."""
+    with reading(at) as store:
+        found = queries.schedules(store, machine, chosen_commits)
+    return found.merge(series(at), on="series_id", how="inner")
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def param_values(at: Source, series_id: int) -> list[str]:
+    """A series' parameters as asv writes them."""
+    with reading(at) as store:
+        return queries.param_values(store, series_id)
 
 
 def latest_commit(at: Source, machine: str) -> Commit:
     """The newest measured commit of a machine that has results."""
     return newest(measured_commits(at, machine))
-
-
-@st.cache_data(max_entries=16, show_spinner="Comparing…")
-def latest_report(at: Source, machine: str) -> CheckReport | str:
-    """A machine's newest measured commit against the one before it.
-
-    Where there is no such comparison, the reason in words.
-    """
-    if len(measured_commits(at, machine)) < 2:
-        return (
-            "One commit has been measured on this machine, so there is nothing to compare it "
-            "with yet."
-        )
-    try:
-        with open_store(at.path, read_only=True) as store:
-            head = newest(queries.measured_commits(store, machine)).hash
-            return check(store, policy(Path.cwd()), head=head, machine=machine)
-    except InputError as error:
-        return f"No comparison: {error}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -81,6 +81,33 @@ def parameters(series: pd.DataFrame) -> pd.DataFrame:
             if picked:
                 chosen = chosen[[_has(params, name, picked) for params in chosen["params"]]]
     return chosen
+
+
+def search(series: pd.DataFrame) -> pd.DataFrame:
+    """The series whose name, shape or machine has every word of the search box."""
+    asked = state.choose_text("Search", state.SEARCH, "words of a name, such as kimi tp")
+    return containing(series, asked)
+
+
+def containing(series: pd.DataFrame, asked: str) -> pd.DataFrame:
+    """The rows of ``frames.describe`` in which every word of ``asked`` occurs, in any case."""
+    words = asked.casefold().split()
+    if not words:
+        return series
+    columns = ["label", "heading", "shape", "place"]
+    text = series[columns].astype(str).agg(" ".join, axis=1).str.casefold()
+    return series[[all(word in one for word in words) for one in text]]
+
+
+_WINDOWS = {"last 50": 50, "last 200": 200, "all": None}
+
+
+def window(commits: Sequence[str]) -> tuple[str, ...]:
+    """The commits to show, of all that were measured there, first to last."""
+    if len(commits) <= min(size for size in _WINDOWS.values() if size):
+        return tuple(commits)
+    chosen = _WINDOWS[state.choose_one("Commits", list(_WINDOWS), state.WINDOW)]
+    return tuple(commits if chosen is None else commits[-chosen:])
 
 
 def _has(params: object, name: str, picked: list[str]) -> bool:

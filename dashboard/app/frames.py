@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dashboard.app import wording
+from dashboard.app import measures, wording
 
 SHAPE = ["model", "tokens", "tp"]
 RUN = ["machine", "environment", "commit"]
@@ -26,6 +26,12 @@ class Measure(StrEnum):
     CONTROL = "relative to control"
     FIRST = "relative to first"
     ABSOLUTE = "absolute"
+    RATE = "TFLOP/s"
+    CEILING = "share of ceiling"
+
+
+NEED_CONTROL = (Measure.CONTROL, Measure.CEILING)
+LOWER_IS_WORSE = (Measure.RATE, Measure.CEILING)
 
 
 def known(value: object) -> bool:
@@ -43,6 +49,14 @@ def text(value: object) -> str:
     return str(value) if known(value) else wording.NONE
 
 
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows by column name."""
+    # pandas' own to_dict("records") takes four times as long.
+    names = [str(name) for name in frame.columns]
+    cells = zip(*(frame[name].tolist() for name in frame.columns), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in cells]
+
+
 def params_text(params: object) -> str:
     """``n=10, kind='a'`` from a series' parameters by name; nothing where it has none."""
     if not isinstance(params, Mapping):
@@ -50,7 +64,8 @@ def params_text(params: object) -> str:
     return ", ".join(f"{name}={value}" for name, value in params.items())
 
 
-def _whole(value: object) -> int | None:
+def whole(value: object) -> int | None:
+    """A cell as an integer, ``None`` where it is null."""
     found = number(value)
     return None if found is None else int(found)
 
@@ -58,14 +73,14 @@ def _whole(value: object) -> int | None:
 def shape_of(row: Mapping[str, Any]) -> str:
     """The label of a series' local shape, or of its parameters in another suite."""
     model = str(row["model"]) if known(row["model"]) else None
-    label = wording.shape_label(model, _whole(row["tokens"]), _whole(row["tp"]))
+    label = wording.shape_label(model, whole(row["tokens"]), whole(row["tp"]))
     return label or params_text(row["params"])
 
 
 def describe(series: pd.DataFrame) -> pd.DataFrame:
     """``series`` with ``group`` (family, else benchmark), ``heading``, ``shape`` and ``place``."""
     out = series.copy()
-    rows = [{str(k): v for k, v in row.items()} for row in out.to_dict("records")]
+    rows = records(out)
     out["group"] = [str(r["family"] if known(r["family"]) else r["benchmark"]) for r in rows]
     out["heading"] = [wording.family_title(group) for group in out["group"]]
     out["shape"] = [shape_of(r) for r in rows]
@@ -127,7 +142,9 @@ def tick_order(frame: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(frame.sort_values("rank", kind="stable")["tick"]))
 
 
-def _divide(frame: pd.DataFrame, value: pd.Series, low: pd.Series, high: pd.Series) -> pd.DataFrame:
+def quotient(
+    frame: pd.DataFrame, value: pd.Series, low: pd.Series, high: pd.Series
+) -> pd.DataFrame:
     """``y`` as the quotient; the interval adds both sides' relative errors in quadrature."""
     out = frame.copy()
     out["y"] = out["value"] / value
@@ -150,11 +167,19 @@ def relative_to_first(frame: pd.DataFrame) -> pd.DataFrame:
     measured = frame[frame["value"].notna()]
     first = measured.groupby("series_id", sort=False)[["commit", "value", "low", "high"]].first()
     base = first.reindex(frame["series_id"]).set_axis(frame.index)
-    out = _divide(frame, base["value"], base["low"], base["high"])
+    out = quotient(frame, base["value"], base["low"], base["high"])
     # A value divided by itself has no error of its own.
     itself = out["commit"].eq(base["commit"]) & out["value"].notna()
     out.loc[itself, ["y", "y_low", "y_high"]] = 1.0
     return out
+
+
+def _partners(frame: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
+    """``value``, ``low`` and ``high`` of each row's control: same shape, machine and commit."""
+    keys = [*RUN, *SHAPE]
+    partners = controls.dropna(subset=["value"]).drop_duplicates(keys, keep="last")
+    both = frame[keys].merge(partners[[*keys, "value", "low", "high"]], on=keys, how="left")
+    return both.set_axis(frame.index)
 
 
 def relative_to_control(frame: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
@@ -163,24 +188,25 @@ def relative_to_control(frame: pd.DataFrame, controls: pd.DataFrame) -> pd.DataF
     ``controls`` are the points of family ``control``. Points without a partner
     have a null ``y``.
     """
-    keys = [*RUN, *SHAPE]
-    partners = controls.dropna(subset=["value"]).drop_duplicates(keys, keep="last")
-    partners = partners[[*keys, "value", "low", "high"]]
-    both = frame[keys].merge(partners, on=keys, how="left")
-    both.index = frame.index
-    return _divide(frame, both["value"], both["low"], both["high"])
+    both = _partners(frame, controls)
+    return quotient(frame, both["value"], both["low"], both["high"])
 
 
 def measured(points: pd.DataFrame, measure: Measure, controls: pd.DataFrame) -> pd.DataFrame:
-    """``points`` with what ``measure`` shows and the hover text; none without a partner."""
-    if measure is Measure.CONTROL:
-        related = relative_to_control(points, controls)
-        # A failure has no quotient and is shown none the less, where its series has any.
-        has_any = related.groupby("series_id")["y"].transform("count") > 0
-        return hover(related[has_any & (related["y"].notna() | related["value"].isna())])
+    """``points`` with what ``measure`` shows and the hover text; only series that have it."""
     if measure is Measure.FIRST:
         return hover(relative_to_first(points))
-    return hover(absolute(points))
+    if measure is Measure.ABSOLUTE:
+        return hover(absolute(points))
+    if measure is Measure.CONTROL:
+        related = relative_to_control(points, controls)
+    elif measure is Measure.RATE:
+        related = measures.rate(points)
+    else:
+        related = measures.share_of_ceiling(points, _partners(points, controls)["value"])
+    # A failure has no quotient and is shown none the less, where its series has any.
+    has_any = related.groupby("series_id")["y"].transform("count") > 0
+    return hover(related[has_any & (related["y"].notna() | related["value"].isna())], measure)
 
 
 def _conditions(row: Mapping[str, Any]) -> dict[str, str]:
@@ -197,15 +223,34 @@ def _conditions(row: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def hover(frame: pd.DataFrame) -> pd.DataFrame:
-    """``frame`` with the text columns that a point shows under the mouse, and ``state``.
+def point_key(series_id: int, commit: str) -> str:
+    """What names a point in a chart's selection and in an address."""
+    return f"{series_id}@{commit}"
+
+
+_SHOWN = {
+    Measure.RATE: lambda y: f"{wording.significant(y)} TFLOP/s",
+    Measure.CEILING: lambda y: f"{100 * y:.1f} %",
+}
+
+
+def shown_y(y: float | None, measure: Measure) -> str:
+    """A relative value as text."""
+    if y is None:
+        return wording.NONE
+    return _SHOWN.get(measure, wording.ratio)(y)
+
+
+def hover(frame: pd.DataFrame, measure: Measure = Measure.CONTROL) -> pd.DataFrame:
+    """``frame`` with the text columns that a point shows under the mouse, ``state`` and ``key``.
 
     Expects ``y`` (see :class:`Measure`). ``step`` compares with the series'
     measured point before.
     """
     out = frame.copy()
-    previous = out.groupby("series_id", sort=False)["y"].transform(lambda y: y.ffill().shift())
-    rows = [{str(k): v for k, v in row.items()} for row in out.to_dict("records")]
+    filled = out.groupby("series_id", sort=False)["y"].ffill()
+    previous = filled.groupby(out["series_id"], sort=False).shift()
+    rows = records(out)
     out["state"] = [text(r["status"]) for r in rows]
     out["when"] = [
         wording.moment(r["commit_date"] if known(r["commit_date"]) else None) for r in rows
@@ -220,10 +265,11 @@ def hover(frame: pd.DataFrame) -> pd.DataFrame:
         wording.quantity_interval(number(r["low"]), number(r["high"]), text(r["unit"]))
         for r in rows
     ]
-    out["shown_y"] = [wording.ratio(number(r["y"])) for r in rows]
+    out["shown_y"] = [shown_y(number(r["y"]), measure) for r in rows]
+    out["key"] = [point_key(r["series_id"], r["commit"]) for r in rows]
     out["step"] = [wording.change(number(s)) for s in out["y"] / previous]
     out["why"] = [text(r["reason"]) for r in rows]
-    out["n"] = [text(_whole(r["rounds"])) for r in rows]
+    out["n"] = [text(whole(r["rounds"])) for r in rows]
     out["versions"] = [
         f"driver {text(r['driver'])} · torch {text(r['torch'])} · triton {text(r['triton'])}"
         for r in rows

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import NoReturn
 
 import streamlit as st
 
 from dashboard.app import data, wording
 from dashboard.errors import InputError
+from dashboard.store.connect import is_lake
+from dashboard.store.schema import OutdatedStoreError
 
 
 def _stop(heading: str, body: str, command: str | None) -> NoReturn:
@@ -19,13 +22,19 @@ def _stop(heading: str, body: str, command: str | None) -> NoReturn:
     st.stop()
 
 
+def lacking(body: str, command: str) -> None:
+    """What this page has no data for, and the command that would measure it."""
+    st.info(body, icon=":material/info:")
+    st.code(f"{command}\nlmhead-perf ingest", language="bash", wrap_lines=True)
+
+
 def require_store() -> data.Source:
     """The store to show; otherwise says what is wrong, what to do, and ends the page."""
-    path = data.store_path()
-    shown = wording.escape(str(path.absolute()))
-    ingest = f"lmhead-perf ingest --store {shlex.quote(str(path))}"
+    address = data.store_address()
+    shown = wording.escape(address if is_lake(address) else str(Path(address).absolute()))
+    ingest = f"lmhead-perf ingest --store {shlex.quote(address)}"
     try:
-        at = data.source(path)
+        at = data.source(address)
         empty = data.series(at).empty
     except FileNotFoundError:
         _stop(
@@ -34,9 +43,15 @@ def require_store() -> data.Source:
             "then shows them when it is reloaded.",
             ingest,
         )
+    except OutdatedStoreError as error:
+        _stop(
+            "The store is older than this version",
+            f"{wording.escape(str(error))}\n\nLoading results into it brings it up to date.",
+            ingest,
+        )
     except (OSError, InputError) as error:
         # InputError names the file itself.
-        detail = str(error) if isinstance(error, InputError) else f"{path}: {error.strerror}"
+        detail = str(error) if isinstance(error, InputError) else f"{address}: {error.strerror}"
         _stop(
             "The store cannot be read",
             f"{wording.escape(detail)}\n\nA store holds nothing that the results folder lacks: "

@@ -21,6 +21,8 @@ class Palette:
     muted: str
     text: str
     grid: str
+    pale: str
+    paper: str
 
 
 LIGHT = Palette(
@@ -40,6 +42,8 @@ LIGHT = Palette(
     muted="#7a8594",
     text="#1b2430",
     grid="#e3e7ed",
+    pale="#f0f2f6",
+    paper="#ffffff",
 )
 DARK = Palette(
     lines=(
@@ -58,6 +62,8 @@ DARK = Palette(
     muted="#8d99a8",
     text="#e4e9f0",
     grid="#2a3340",
+    pale="#222b37",
+    paper="#11161d",
 )
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "stroke", "arrow")

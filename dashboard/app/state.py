@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 import streamlit as st
 
-from dashboard.app import frames
+from dashboard.app import charts, frames, wording
+from dashboard.models import Commit
 
 BENCHMARK = "benchmark"
 MODEL = "model"
@@ -24,6 +24,17 @@ RUNNER = "runner"
 SHOW = "show"
 SCALE = "scale"
 PANELS = "panels"
+WINDOW = "commits"
+SEARCH = "q"
+BASE = "base"
+HEAD = "head"
+_POINT = "point"
+SERIES = "series"
+MODE = "mode"
+SEARCH_ALL = "all"
+OTHER = "other"
+_SHORTEST_PREFIX = 4
+_PREFIX = 12  # digits of a hash in the address
 PARAM = "param_"
 """Prefix of a parameter of another asv suite."""
 
@@ -59,16 +70,69 @@ def choose_one(label: str, options: Sequence[str], key: str) -> str:
     return str(chosen) if chosen in options else options[0]
 
 
-def trend_link(page: str, series: Mapping[str, Any]) -> str:
-    """The relative address of the trend of one series (a row of ``frames.describe``)."""
-    query: list[tuple[str, str]] = [(BENCHMARK, str(series["group"])), (MACHINE, series["place"])]
+def choose_text(label: str, key: str, placeholder: str) -> str:
+    """A bound line of text."""
+    return st.text_input(label, key=key, bind="query-params", placeholder=placeholder) or ""
+
+
+def choose_commit(label: str, commits: Sequence[Commit], key: str, default: str) -> str:
+    """A choice of one commit, newest first; its hash.
+
+    The address has a prefix of the hash, which a bound widget could not be told.
+    """
+    asked = st.query_params.get(key, "")
+    hashes = [commit.hash for commit in reversed(commits)]
+    named = [name for name in hashes if len(asked) >= _SHORTEST_PREFIX and name.startswith(asked)]
+    start = named[0] if named else default
+    titles = {commit.hash: wording.commit_title(commit) for commit in commits}
+    widget = f"pick {key} {start}"  # another address is another widget, at that commit
+
+    def keep() -> None:
+        st.query_params[key] = st.session_state[widget][:_PREFIX]
+
+    chosen = st.selectbox(
+        label,
+        hashes,
+        index=hashes.index(start),
+        format_func=lambda name: titles[name],
+        key=widget,
+        on_change=keep,
+    )
+    return chosen or start
+
+
+def point() -> str | None:
+    """The point that the address names (see ``frames.point_key``)."""
+    return st.query_params.get(_POINT)
+
+
+def keep_point(chart: str) -> None:
+    """Put the point clicked in a chart of that key into the address; none: take it out."""
+    clicked = st.session_state[chart].selection.get(charts.POINT_SELECTION, [])
+    if clicked:
+        st.query_params[_POINT] = clicked[0]["key"]
+    else:
+        forget_point()
+
+
+def forget_point() -> None:
+    """Take the point out of the address."""
+    st.query_params.pop(_POINT, None)
+
+
+def trend_query(series: Mapping[str, Any], point: str | None = None) -> dict[str, Any]:
+    """What the Trends page is asked for to show one series (a row of ``frames.describe``).
+
+    ``point`` names the point whose details it opens.
+    """
+    query: dict[str, Any] = {BENCHMARK: [str(series["group"])], MACHINE: [str(series["place"])]}
     typed = False
     for key in (MODEL, TOKENS, TP):
         value = series[key]
         if frames.known(value):
             typed = True
-            query.append((key, value if isinstance(value, str) else str(int(value))))
+            query[key] = [value if isinstance(value, str) else str(int(value))]
     params = series["params"]
     if not typed and isinstance(params, Mapping):
-        query += [(PARAM + str(name), str(value)) for name, value in params.items()]
-    return f"{page}?{urlencode(query)}"
+        query |= {PARAM + str(name): [str(value)] for name, value in params.items()}
+    return query if point is None else query | {_POINT: point}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from statistics import median
+from typing import Any, Literal, Protocol
 
 import pandas as pd
 
 from dashboard.app import frames, wording
-from dashboard.models import CheckReport, SeriesVerdict, Verdict
+from dashboard.models import CheckReport, Series, SeriesVerdict, Verdict
 
 SeriesKey = tuple[str, str, str, str]
 """Benchmark, parameters as text, machine, environment: the same in frames and in records."""
@@ -25,7 +27,6 @@ ALWAYS_COUNTED = (
     Verdict.IMPROVED,
     Verdict.UNCHANGED,
 )
-_LONGEST_HISTORY = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,11 @@ def headline(report: CheckReport) -> Headline:
         if report.count(verdict)
     ]
     unsure = report.count(Verdict.INCONCLUSIVE)
+    apart = report.count(Verdict.NOT_COMPARABLE)
     improved = report.count(Verdict.IMPROVED)
     tail = [f"{improved} improved"] if improved else []
+    if apart:
+        tail.append(f"{apart} not comparable, since something beside the code changed")
     if bad:
         tail = [f"{unsure} inconclusive", *tail] if unsure else tail
         worst = max(regressed, key=lambda v: v.ratio or 0.0, default=None)
@@ -60,6 +64,8 @@ def headline(report: CheckReport) -> Headline:
     if unsure:
         vague = f"No regression seen, but {unsure} of {all_series} inconclusive"
         return Headline("unsure", ", ".join([vague, *tail]) + ".")
+    if apart == total and total:
+        return Headline("unsure", f"Nothing to compare: {tail[-1]}.")
     if not total:
         return Headline("unsure", "These two commits have no series in common.")
     return Headline(
@@ -76,12 +82,21 @@ def _size(verdict: SeriesVerdict) -> str:
 
 def title(verdict: SeriesVerdict) -> str:
     """``Forward + entropy, nemotron-super · 8,192 tokens · TP 1``."""
-    row = _series_cells(verdict)
+    row = cells_of(verdict)
     return ", ".join(part for part in (row["heading"], row["shape"]) if part)
 
 
-def _series_cells(verdict: SeriesVerdict) -> dict[str, Any]:
-    series = verdict.series
+class OfSeries(Protocol):
+    """A verdict or a change: something said of one series."""
+
+    @property
+    def series(self) -> Series:
+        """The series."""
+
+
+def cells_of(said: OfSeries) -> dict[str, Any]:
+    """What ``frames.describe`` says of a series."""
+    series = said.series
     cells: dict[str, Any] = {
         "group": series.family or series.benchmark,
         "model": series.model,
@@ -105,13 +120,13 @@ def problems(report: CheckReport) -> list[tuple[str, str, str]]:
 
 
 def ratio_frame(report: CheckReport) -> pd.DataFrame:
-    """The compared series for :func:`dashboard.app.charts.ratios`."""
+    """The compared series for :func:`dashboard.app.ratio_chart.ratios`, in the report's order."""
     rows = []
     several = len({(v.series.machine, v.series.environment) for v in report.verdicts}) > 1
     for verdict in report.verdicts:
         if verdict.ratio is None:
             continue
-        cells = _series_cells(verdict)
+        cells = cells_of(verdict)
         unit = verdict.series.unit
         rows.append(
             {
@@ -131,41 +146,82 @@ def ratio_frame(report: CheckReport) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def histories(points: pd.DataFrame) -> dict[SeriesKey, list[float]]:
-    """Each series' latest values in graph order, keyed by :func:`series_key`."""
-    found: dict[SeriesKey, list[float]] = {}
-    columns = ["benchmark", "params", "machine", "environment", "value"]
-    for row in points.loc[points["value"].notna(), columns].to_dict("records"):
-        params = frames.params_text(row["params"])
-        key = (str(row["benchmark"]), params, str(row["machine"]), str(row["environment"]))
-        found.setdefault(key, []).append(float(row["value"]))
-    return {key: values[-_LONGEST_HISTORY:] for key, values in found.items()}
+def histories(recent: pd.DataFrame, machine: str) -> dict[SeriesKey, list[float]]:
+    """The values of ``queries.recent_values`` by :func:`series_key`."""
+    return {
+        (
+            str(row["benchmark"]),
+            frames.params_text(json.loads(row["params"])),
+            machine,
+            str(row["environment"]),
+        ): [float(value) for value in row["values"]]
+        for row in recent.to_dict("records")
+    }
 
 
-def series_key(verdict: SeriesVerdict) -> SeriesKey:
+def series_key(said: OfSeries) -> SeriesKey:
     """What identifies a series in frames as well as in records."""
-    series = verdict.series
+    series = said.series
     params = frames.params_text(dict(series.params))
     return series.benchmark, params, series.machine, series.environment
 
 
+def first_shapes(ratios: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The rows of the ``most`` shapes that come first, which are those with the worst series."""
+    shapes = ratios["row"].drop_duplicates().head(most)
+    return ratios[ratios["row"].isin(shapes)]
+
+
+def worst(report: CheckReport, most: int) -> list[SeriesVerdict]:
+    """The series that need a look: regressed, failed and missing, worst first."""
+    wanted = (Verdict.REGRESSED, Verdict.FAILED, Verdict.MISSING)
+    return [v for v in report.verdicts if v.verdict in wanted][:most]
+
+
+def containing(verdicts: Sequence[SeriesVerdict], asked: str) -> list[SeriesVerdict]:
+    """The verdicts in whose name, shape, machine or word every word of ``asked`` occurs."""
+    words = asked.casefold().split()
+    if not words:
+        return list(verdicts)
+    texts = []
+    for verdict in verdicts:
+        cells = cells_of(verdict)
+        told = [verdict.series.label, cells["heading"], cells["shape"], cells["place"]]
+        texts.append(" ".join([*told, wording.verdict_words(verdict.verdict)]).casefold())
+    return [v for v, text in zip(verdicts, texts, strict=True) if all(w in text for w in words)]
+
+
+_LEAST_SPAN, _MOST_SPAN = 0.05, 0.5
+
+
+def sparkline_span(histories: Sequence[Sequence[float]]) -> float:
+    """How far the sparklines' common scale reaches to either side of 1."""
+    reach = max((abs(value - 1) for history in histories for value in history), default=0.0)
+    return min(max(reach, _LEAST_SPAN), _MOST_SPAN)
+
+
+def _relative(history: Sequence[float]) -> list[float]:
+    """A history over its median, so that all sparklines share one scale."""
+    middle = median(history) if history else 0.0
+    return [value / middle for value in history] if middle > 0 else []
+
+
 def table(
-    verdicts: Sequence[SeriesVerdict],
-    history: Mapping[SeriesKey, list[float]],
-    link: Any,
+    verdicts: Sequence[SeriesVerdict], history: Mapping[SeriesKey, list[float]]
 ) -> pd.DataFrame:
-    """One row a series, in the order given; ``link`` maps a row's cells to an address.
+    """One row a series, in the order given.
 
     Columns that would be empty throughout (model, tokens and TP of another
     suite) are left out; ``Unit`` is for formatting and not meant to be shown.
     """
     rows = []
     for verdict in verdicts:
-        cells = _series_cells(verdict)
+        cells = cells_of(verdict)
         typed = cells["model"] is not None
         rows.append(
             {
                 "Verdict": wording.verdict_words(verdict.verdict),
+                "Trend": "open",
                 "Benchmark": cells["heading"],
                 "Model": cells["model"],
                 "Tokens": cells["tokens"],
@@ -175,10 +231,9 @@ def table(
                 "Base": verdict.base,
                 "Head": verdict.head,
                 "Ratio": verdict.ratio,
-                "95 % interval": wording.ratio_interval(verdict.low, verdict.high),
-                "History": history.get(series_key(verdict), []),
-                "Trend": link(cells),
+                "History": _relative(history.get(series_key(verdict), [])),
                 "Because": verdict.reason,
+                "95 % interval": wording.ratio_interval(verdict.low, verdict.high),
                 "Unit": verdict.series.unit,
             }
         )

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
 
-from dashboard.app import frames, wording
+from dashboard.app import frames, summary, wording
 from dashboard.app.frames import Measure
 from dashboard.app.palette import Palette, verdict_colour
 from dashboard.models import Verdict
@@ -97,38 +97,58 @@ def commit_table(points: pd.DataFrame, commits: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-# Streamlit refuses to style more cells than this.
-_MOST_STYLED = 200_000
+MOST_STYLED_ROWS = 100
+"""Rows of a table of verdicts; styling more takes longer than a reader waits."""
 
 
-def verdict_table(frame: pd.DataFrame, verdicts: Sequence[Verdict], palette: Palette) -> None:
-    """The table of ``summary.table``: numbers sort as numbers, verdicts have word and colour."""
+def verdict_table(
+    frame: pd.DataFrame, verdicts: Sequence[Verdict], palette: Palette, key: str
+) -> int | None:
+    """The table of ``summary.table``: numbers sort as numbers, verdicts have word and colour.
+
+    The row whose ``Trend`` cell was clicked, if one was.
+    """
     shown = frame.drop(columns="Unit", errors="ignore")
+    span = summary.sparkline_span(list(shown["History"]))
     config = {
-        "Verdict": st.column_config.TextColumn(width=108),
+        "Verdict": st.column_config.TextColumn(width=112),
+        "Trend": st.column_config.TextColumn(width=56, help="Click a cell to open its trend."),
+        "Benchmark": st.column_config.TextColumn(width=138),
         "Base": st.column_config.NumberColumn(width=70),
         "Head": st.column_config.NumberColumn(width=70),
         "History": st.column_config.LineChartColumn(
             "History",
             width=95,
-            help="The latest values in graph order, each series on a scale of its own.",
+            y_min=1 - span,
+            y_max=1 + span,
+            help="The latest values in graph order over their median; every row from "
+            f"{-100 * span:.0f} % to {100 * span:+.0f} %.",
         ),
-        "Trend": st.column_config.LinkColumn("Trend", width=58, display_text="open"),
-        "Tokens": st.column_config.NumberColumn(format="localized"),
+        "Tokens": st.column_config.NumberColumn(format="localized", width=68),
+        "TP": st.column_config.NumberColumn(width=40),
         "Because": st.column_config.TextColumn(width="large"),
         "Ratio": st.column_config.NumberColumn(width=116, help="Head / base; above 1 is worse."),
     }
-    height = _height(shown)
-    styled = (
-        shown if shown.size > _MOST_STYLED else _styled(shown, frame["Unit"], verdicts, palette)
-    )
-    st.dataframe(
-        styled,
+    event = st.dataframe(
+        _styled(shown, frame["Unit"], verdicts, palette),
         hide_index=True,
         column_config=config,
         row_height=_ROW,
-        height=height,
+        height=_height(shown),
         placeholder=wording.NONE,
+        key=key,
+        on_select="rerun",
+        selection_mode="single-cell",
+    )
+    clicked = [row for row, column in event["selection"]["cells"] if column == "Trend"]
+    return int(clicked[0]) if clicked else None
+
+
+def ratio_table(frame: pd.DataFrame) -> None:
+    """A table of text with a column ``Ratio`` that sorts as numbers."""
+    config = {"Ratio": st.column_config.NumberColumn(format=f"{wording.TIMES}%.3f")}
+    st.dataframe(
+        frame, hide_index=True, column_config=config, row_height=_ROW, height=_height(frame)
     )
 
 
@@ -143,6 +163,8 @@ def _styled(
         f"color: {verdict_colour(verdict, palette)}; font-weight: 600" for verdict in verdicts
     ]
     styler = shown.style.apply(lambda _: colours, axis=0, subset=["Verdict"])
+    link = f"color: {palette.good}; text-decoration: underline"
+    styler = styler.map(lambda _: link, subset=["Trend"])
     # Values of one column may have several units, each in the cells of its rows.
     for unit, rows in units.groupby(units).groups.items():
         styler = styler.format(

@@ -6,12 +6,13 @@ size. Ratios are head/base, above 1 worse.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from dashboard.models import Verdict
+from dashboard.models import Commit, Verdict
 
 # Typographic signs, named since they look like plain ones.
 DASH = "\N{EN DASH}"
@@ -38,7 +39,12 @@ FAMILIES = {
     "fixed": "Fixed schedule",
     "chunked": "Chunked torch",
     "materialised": "Materialised logits",
-    "control": "Control (cuBLAS product)",
+    "control": "Control (cuBLAS)",
+    "compile": "Compile and tuning",
+    "host": "Host time of a call",
+    "memory": "Peak memory",
+    "accuracy": "Largest error",
+    "parallel": "Parallel ranks",
 }
 
 # Word and sign: a verdict is never told by colour alone.
@@ -90,6 +96,11 @@ def display_unit(values: Sequence[float], unit: str) -> tuple[float, str]:
                     chosen = step
             return sizes[name] / chosen[1], chosen[0]
     return 1.0, name
+
+
+def seconds(unit: str) -> float | None:
+    """How many seconds a unit of time is; ``None`` for other units."""
+    return dict(_LADDERS[0]).get(_ALIASES.get(unit, unit))
 
 
 def quantity(value: float | None, unit: str, digits: int = 3) -> str:
@@ -159,6 +170,46 @@ def age(when: datetime, now: datetime) -> str:
 def short_hash(commit: str) -> str:
     """The first seven digits of a commit hash, as git abbreviates it."""
     return commit[:7]
+
+
+_TILE = ("block_m", "block_n", "block_k")
+_SCHEDULE_WORDS = {"num_warps": "warps", "num_stages": "stages", "group_m": "group"}
+
+
+def _schedule_parts(text: str | None) -> dict[str, str]:
+    """A schedule's JSON by property: the tile first, in one piece."""
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        found = text
+    if not isinstance(found, dict):
+        return {} if found is None else {"schedule": str(found)}
+    rest = dict(found)
+    parts = {}
+    if all(name in rest for name in _TILE):
+        parts["tile"] = TIMES.join(str(rest.pop(name)) for name in _TILE)
+    return parts | {_SCHEDULE_WORDS.get(name, name): str(value) for name, value in rest.items()}
+
+
+def schedule(text: str | None) -> str:
+    """A schedule's JSON as ``tile 128×256×64, group 8, warps 8, stages 3``, the rest by name."""
+    parts = _schedule_parts(text)
+    return ", ".join(f"{name} {value}" for name, value in parts.items()) or NONE
+
+
+def schedule_change(before: str | None, after: str | None) -> str:
+    """What differs of two schedules: ``group 8 → 16``; nothing where they are equal."""
+    old, new = _schedule_parts(before), _schedule_parts(after)
+    return ", ".join(
+        f"{name} {old.get(name, NONE)} → {new.get(name, NONE)}"
+        for name in dict.fromkeys([*new, *old])
+        if old.get(name) != new.get(name)
+    )
+
+
+def commit_title(commit: Commit) -> str:
+    """``3e5b35f v0.2 Make it fast``: hash, tags and subject of a commit."""
+    return " ".join([short_hash(commit.hash), *commit.tags, commit.subject or ""]).rstrip()
 
 
 def shape_label(model: str | None, tokens: int | None, tp: int | None) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import pytest
 import streamlit as st
@@ -42,6 +42,7 @@ def open_page(monkeypatch: pytest.MonkeyPatch) -> OPEN:
 
     def run(page: str, store: Path, **query: str | list[str]) -> AppTest:
         st.cache_data.clear()
+        st.cache_resource.clear()
         monkeypatch.setenv(STORE_VARIABLE, str(store))
         app = AppTest.from_function(PAGES[page], default_timeout=60)
         for name, value in query.items():
@@ -135,7 +136,11 @@ def test_overview_of_a_regression_says_so_first(
     assert table["Ratio"].iloc[0] == pytest.approx(1.2, abs=0.02)
     assert list(table["Benchmark"][:2]) == ["Forward"] * 2
     assert len(table["History"].iloc[0]) == 4
-    assert table["Trend"].iloc[0].startswith("trends?benchmark=forward&")
+    assert set(table["Trend"]) == {"open"}
+    links = [link.proto for link in app.get("page_link")]
+    assert [link.page for link in links] == ["trends", "trends"]
+    assert "regressed" in links[0].label
+    assert links[0].query_string.startswith("benchmark=forward&")
     assert len(charts_of(app)) == 1
 
 
@@ -151,7 +156,7 @@ def test_overview_names_failures_with_their_reason(
     open_page: OPEN, store_of: Callable[..., Path]
 ) -> None:
     app = open_page("overview", store_of(outcomes={(FORWARD, 3): "failed"}))
-    text = words(app).replace("\\", "")
+    text = "\n".join(link.proto.label for link in app.get("page_link")).replace("\\", "")
     assert "2 failed" in app.error[0].value
     assert "✕ failed" in text
     assert "synthetic: failed" in text
@@ -269,14 +274,18 @@ def test_trends_show_the_machine_measured_last_unless_asked(
     assert all(colour["legend"] is not None for colour in colours)
 
 
-def test_a_link_of_the_overview_opens_that_series(open_page: OPEN, history_store: Path) -> None:
-    table = open_page("overview", history_store).dataframe[0].value
-    row = table.iloc[0]
-    query = parse_qs(urlsplit(row["Trend"]).query)
-    app = open_page("trends", history_store, **query)
+def test_a_link_of_the_overview_opens_that_series_at_its_head(
+    open_page: OPEN, store_of: Callable[..., Path]
+) -> None:
+    store = store_of(factors={(FORWARD, 3): 1.2})
+    link = open_page("overview", store).get("page_link")[0].proto
+    app = open_page("trends", store, **parse_qs(link.query_string))
     shown = app.dataframe[0].value
-    assert list(shown["Benchmark"]) == [row["Benchmark"]]
-    assert row["Model"] in shown["Shape"].iloc[0]
+    assert list(shown["Benchmark"]) == ["Forward"]
+    assert shown["Shape"].iloc[0] in link.label.replace("\\", "")
+    # The details of the regressing commit are open, with the command that measures it again.
+    assert "Synthetic change 3" in words(app)
+    assert "asv run --interleave-rounds" in app.code[0].value
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.app import charts, frames, palette, summary, wording
+from dashboard.app import charts, frames, palette, ratio_chart, summary, wording
 from dashboard.app.frames import Measure
 from dashboard.models import CheckReport, Commit, Series, SeriesVerdict, Verdict
 
@@ -90,7 +91,9 @@ def drawn(
         "title": "tiny",
         **options,
     }
-    spec: dict[str, Any] = charts.trend(shown, **arguments).to_dict()
+    spec = charts.trend(shown, **arguments)
+    spec["datasets"] = {name: rows.to_dict("records") for name, rows in spec["datasets"].items()}
+    alt.LayerChart.from_dict(spec)  # or it does not keep to the schema
     return spec
 
 
@@ -279,7 +282,7 @@ def test_the_ratio_chart_reaches_its_intervals_and_draws_one(families: int) -> N
     many = [verdict(Verdict.REGRESSED, 1.2, f"b{i}.x") for i in range(families)]
     frame = summary.ratio_frame(report(*many, verdict(Verdict.MISSING)))
     assert len(frame) == families
-    spec = charts.ratios(frame, palette=palette.LIGHT).to_dict()
+    spec = ratio_chart.ratios(frame, palette=palette.LIGHT).to_dict()
     assert ("facet" in spec) == (families <= 6)
     for channel, definition in encodings(spec):
         if channel == "x":
@@ -288,7 +291,7 @@ def test_the_ratio_chart_reaches_its_intervals_and_draws_one(families: int) -> N
 
 
 def test_the_table_of_another_suite_has_no_empty_columns() -> None:
-    frame = summary.table([verdict(Verdict.REGRESSED, 1.5)], {}, lambda cells: "trends")
+    frame = summary.table([verdict(Verdict.REGRESSED, 1.5)], {})
     assert not {"Model", "Tokens", "TP", "Environment"} & set(frame.columns)
     assert list(frame["Parameters"]) == ["n=1"]
 

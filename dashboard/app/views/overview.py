@@ -9,16 +9,27 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.app import charts, data, frames, notices, state, summary, tables, theme, wording
-from dashboard.app.views.trends import URL_PATH
-from dashboard.models import CheckReport, Commit
+from dashboard.app import (
+    data,
+    draw,
+    frames,
+    health,
+    judged,
+    navigation,
+    notices,
+    pickers,
+    ratio_chart,
+    regressions,
+    state,
+    summary,
+    tables,
+    theme,
+    wording,
+)
+from dashboard.models import CheckReport, Commit, SeriesVerdict, Verdict
 
-_MOST_PROBLEMS = 12
-_BANNERS = {
-    "bad": (st.error, ":material/error:"),
-    "unsure": (st.warning, ":material/help:"),
-    "good": (st.success, ":material/check_circle:"),
-}
+_MOST_PROBLEMS = 6
+_MOST_SHAPES = 16
 
 
 def render() -> None:
@@ -26,9 +37,9 @@ def render() -> None:
     at = notices.require_store()
     runs = data.runs(at)
     st.header("Overview", anchor=False)
-    machine = _machine(runs)
+    machine = pickers.machine(runs)
     head = data.latest_commit(at, machine)
-    report = data.latest_report(at, machine)
+    report = judged.report(at, machine)
     if isinstance(report, str):
         st.info(
             wording.escape(f"{report} The table has the values of the newest commit."),
@@ -37,26 +48,19 @@ def render() -> None:
         _which(head, runs[runs["machine"] == machine], None)
         tables.plain(data.values_at(at, machine, head.hash))
     else:
-        _compared(report, data.histories(at, machine), runs[runs["machine"] == machine])
+        _compared(at, report, data.histories(at, machine), runs[runs["machine"] == machine])
     if runs["machine"].nunique() > 1:
-        _machines(runs)
-
-
-def _machine(runs: pd.DataFrame) -> str:
-    """The machine to look at: the one measured last, unless another is chosen."""
-    machines = [str(name) for name in runs["machine"].unique()]
-    if len(machines) == 1:
-        return machines[0]
-    chosen = st.selectbox("Machine", machines, key=state.RUNNER, bind="query-params", width=420)
-    return chosen or machines[0]
+        st.subheader("Machines", anchor=False)
+        tables.plain(pickers.last_runs(runs))
 
 
 def _compared(
-    report: CheckReport, history: Mapping[summary.SeriesKey, list[float]], runs: pd.DataFrame
+    at: data.Source,
+    report: CheckReport,
+    history: Mapping[summary.SeriesKey, list[float]],
+    runs: pd.DataFrame,
 ) -> None:
-    line = summary.headline(report)
-    banner, icon = _BANNERS[line.level]
-    banner(wording.escape(line.text), icon=icon)
+    pickers.banner(report)
     _which(report.head, runs, report.base)
     for note in report.notes:
         st.caption(wording.escape(note[:1].upper() + note[1:]))
@@ -70,37 +74,86 @@ def _compared(
             wording.escape(wording.verdict_words(verdict)), report.count(verdict), border=True
         )
 
-    broken = summary.problems(report)
-    if broken:
-        st.subheader("Failed and missing", anchor=False)
-        lines = [
-            f"**{wording.escape(words)}**  {wording.escape(series)}: {wording.escape(reason)}"
-            for words, series, reason in broken[:_MOST_PROBLEMS]
-        ]
-        st.markdown("  \n".join(lines))
-        if len(broken) > _MOST_PROBLEMS:
-            st.caption(f"{len(broken) - _MOST_PROBLEMS} more are in the table below.")
-
+    _start_here(at, report)
+    _before(at, str(runs["machine"].iloc[0]), report.head)
     ratios = summary.ratio_frame(report)
     if not ratios.empty:
-        st.subheader("Head to base, every series", anchor=False)
+        st.subheader("Head to base", anchor=False)
+        drawn = summary.first_shapes(ratios, _MOST_SHAPES)
+        left_out = ratios["row"].nunique() - drawn["row"].nunique()
         st.caption(
             "Right of the dashed line is slower. Bars are 95 % intervals; where one crosses the "
             "line, the series may not have changed at all."
+            + (f" {left_out:,} further shapes are in the table below." if left_out else "")
         )
-        st.altair_chart(
-            charts.ratios(ratios, palette=theme.palette()),
+        draw.chart(
+            ratio_chart.ratios(drawn, palette=theme.palette()),
+            described="Ratio of head to base with its interval, by series",
             width="content",
-            alt="Ratio of head to base with its interval, every series",
         )
 
     st.subheader("Worst first", anchor=False)
-    frame = summary.table(report.verdicts, history, _link)
-    tables.verdict_table(frame, [v.verdict for v in report.verdicts], theme.palette())
+    asked = state.choose_text("Search", state.SEARCH, "words of a name, such as kimi regressed")
+    found = summary.containing(report.verdicts, asked)
+    shown = found[: tables.MOST_STYLED_ROWS]
+    if not shown:
+        st.info("No series has all these words.")
+        return
+    if len(shown) < len(found):
+        st.caption(
+            f"The first {len(shown)} of {wording.count(len(found), 'series', 'series')}; the "
+            "search finds the others."
+        )
+    frame = summary.table(shown, history)
+    row = tables.verdict_table(
+        frame, [v.verdict for v in shown], theme.palette(), f"worst {report.head.hash} {asked}"
+    )
+    if row is not None:
+        navigation.go("trends", _trend(at, report, shown[row]))
 
 
-def _link(cells: Mapping[str, Any]) -> str:
-    return state.trend_link(URL_PATH, cells)
+def _trend(at: data.Source, report: CheckReport, verdict: SeriesVerdict) -> dict[str, Any]:
+    """The trend of a series, open at the head of the comparison."""
+    number = data.series_id(at, summary.series_key(verdict))
+    point = None if number is None else frames.point_key(number, report.head.hash)
+    return state.trend_query(summary.cells_of(verdict), point)
+
+
+def _start_here(at: data.Source, report: CheckReport) -> None:
+    """What needs a look, each with a link to its details."""
+    bad = summary.worst(report, _MOST_PROBLEMS)
+    if not bad:
+        return
+    st.subheader("Look at these first", anchor=False)
+    for verdict in bad:
+        change = wording.change(verdict.ratio) if verdict.ratio is not None else verdict.reason
+        told = f"{wording.verdict_words(verdict.verdict)}  {summary.title(verdict)}: {change}"
+        navigation.link("trends", wording.escape(told), _trend(at, report, verdict))
+    counted = (Verdict.REGRESSED, Verdict.FAILED, Verdict.MISSING)
+    more = sum(map(report.count, counted)) - len(bad)
+    if more > 0:
+        st.caption(f"{more} more are in the table below.")
+
+
+def _before(at: data.Source, machine: str, head: Commit) -> None:
+    """What the comparison of two commits does not show: older regressions, and the noise."""
+    if judged.quick_history(at, machine):
+        history = judged.history(at, machine)
+        groups = [] if isinstance(history, str) else regressions.groups(history)
+        open_ones = sum(len(g.changes) for g in groups if g.state is regressions.State.OPEN)
+        if open_ones:
+            told = f"▲ {wording.count(open_ones, 'open regression')} in the history"
+            navigation.link("regressions", told, {state.RUNNER: machine})
+    spreads = health.spreads(at, machine, (head.hash,))
+    if not spreads.empty:
+        values = spreads["spread"]
+        st.caption(
+            wording.escape(
+                f"Noise: the rounds of head lie {100 * values.median():.2g} % apart in the median "
+                f"of {wording.count(len(spreads), 'series', 'series')}, "
+                f"{100 * values.max():.2g} % at most."
+            )
+        )
 
 
 def _which(head: Commit, runs: pd.DataFrame, base: Commit | None) -> None:
@@ -127,30 +180,3 @@ def _commit(commit: Commit) -> str:
     if commit.author:
         parts.append(f"by {wording.escape(commit.author)},")
     return " ".join([*parts, wording.escape(wording.moment(commit.date))])
-
-
-def _machines(runs: pd.DataFrame) -> None:
-    """When each machine was heard of last; four hundred of them scroll in place."""
-    st.subheader("Machines", anchor=False)
-    latest = runs.drop_duplicates(["machine", "environment"])
-    now = datetime.now(UTC)
-    ages = [
-        wording.age(when.to_pydatetime(), now) if frames.known(when) else wording.NONE
-        for when in latest["started_at"]
-    ]
-    st.dataframe(
-        pd.DataFrame(
-            {
-                "Machine": latest["machine"],
-                "Environment": latest["environment"],
-                "Measured last": [wording.short_hash(commit) for commit in latest["commit"]],
-                "Subject": [frames.text(subject) for subject in latest["subject"]],
-                "When": ages,
-                "Series": latest["series"],
-                "Failed": latest["failed"],
-                "Skipped": latest["skipped"],
-                "GPU": [frames.text(gpu) for gpu in latest["gpu"]],
-            }
-        ),
-        hide_index=True,
-    )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
 from dashboard.app import (
     charts,
     data,
+    details,
+    draw,
     filters,
     frames,
+    judged,
+    marks,
+    measures,
     notices,
     palette,
     state,
@@ -19,19 +27,33 @@ from dashboard.app import (
 )
 from dashboard.app.frames import Measure
 
-URL_PATH = "trends"
 _COLUMNS = 3
-_MOST_PANELS = 24
+_MOST_PANELS, _LEAST_PANELS = 12, 6
+_PANEL_POINTS = 240  # of a line in all panels together: more take longer than a reader waits
 _LEGEND_ROW = 22  # pixels
+_MOST_POINTS = 120  # of a line; a panel is not much wider in pixels
 
 _PANELS = ("per shape", "per benchmark")
 _SCALES = ("linear", "log")
+_NOTHING = {
+    measure: "None of the chosen series has a control of the same shape in the same run. "
+    "Choose another measure above."
+    if measure in frames.NEED_CONTROL
+    else "None of the chosen series was measured at these commits."
+    for measure in Measure
+}
 _EXPLAINED = {
     Measure.CONTROL: "Each point divided by the control (a cuBLAS product that the project does "
     "not change) of the same shape, machine and commit. Lower is better; 1 is as fast as the "
     "product that writes the logits.",
     Measure.FIRST: "Each series divided by its own value at the first commit shown.",
     Measure.ABSOLUTE: "Values as measured.",
+    Measure.RATE: "The products of hidden states and LM head that the benchmark cannot do without "
+    "(one forward; four with backward, as the logits are computed again), over its time. Higher "
+    "is better.",
+    Measure.CEILING: "The control's time for the products that the benchmark cannot do without "
+    "(one forward; four with backward), over its own time. Higher is better; 100 % is as fast as "
+    "the library's products alone.",
 }
 
 
@@ -46,24 +68,25 @@ def render() -> None:
         chosen = filters.benchmark(chosen, everything, latest)
         chosen = filters.shape(chosen, everything)
         chosen = filters.parameters(chosen)
+        chosen = filters.search(chosen)
 
     st.header("Trends", anchor=False)
     controls = everything[everything["group"] == frames.CONTROL]
-    measure, scale, panels = _view_choices(has_control=not controls.empty)
     if chosen.empty:
         st.info("No series matches the filters. Clear one of them in the sidebar.")
         return
-    by_benchmark = panels == _PANELS[1]
-    drawn = frames.first_panels(
-        chosen, palette.MOST_LINES if by_benchmark else _MOST_PANELS, by_benchmark=by_benchmark
+    by_family = everything["family"].isin(measures.PRODUCTS).any()
+    measured = data.commits_of(at, tuple(sorted(chosen["place"].unique())))
+    measure, scale, panels, commits = _view_choices(
+        measured, has_control=not controls.empty, has_work=bool(by_family)
     )
+    by_benchmark = panels == _PANELS[1]
+    most = palette.MOST_LINES if by_benchmark else _panels_of(len(commits))
+    drawn = frames.first_panels(chosen, most, by_benchmark=by_benchmark)
     partners = controls[controls["shape"].isin(drawn["shape"])]
-    points = data.trend(at, frames.ids(drawn), frames.ids(partners), measure)
+    points = data.trend(at, frames.ids(drawn), frames.ids(partners), measure, commits, _MOST_POINTS)
     if points.empty:
-        st.info(
-            "None of the chosen series has a control of the same shape in the same run. "
-            "Choose another measure above."
-        )
+        st.info(_NOTHING[measure])
         return
     st.caption(_summary(points, measure))
     if len(drawn) < len(chosen):
@@ -71,19 +94,37 @@ def render() -> None:
             f"The first {len(drawn):,} of {wording.count(len(chosen), 'series', 'series')} are "
             "shown; the filters in the sidebar choose which."
         )
-    _draw(points, measure, log=scale == "log", by_benchmark=by_benchmark)
+    if len(commits) > _MOST_POINTS:
+        st.caption(
+            f"Of {len(commits):,} commits each line has its lowest and highest values in turn; "
+            "choose fewer commits to see every point."
+        )
+    _draw(at, points, measure, log=scale == "log", by_benchmark=by_benchmark)
     tables.trend_tables(points, measure, data.commits(at))
 
 
-def _view_choices(*, has_control: bool) -> tuple[Measure, str, str]:
-    measures = [m.value for m in Measure if has_control or m is not Measure.CONTROL]
-    if not has_control:
-        measures.reverse()  # another suite's first question is how long it takes
+def _panels_of(commits: int) -> int:
+    """How many panels are drawn, each with so many commits."""
+    return min(max(_PANEL_POINTS // max(commits, 1), _LEAST_PANELS), _MOST_PANELS)
+
+
+def _view_choices(
+    measured: Sequence[str], *, has_control: bool, has_work: bool
+) -> tuple[Measure, str, str, tuple[str, ...]]:
+    possible = [
+        measure
+        for measure in Measure
+        if (has_control or measure not in frames.NEED_CONTROL)
+        and (has_work or measure is not Measure.RATE)
+    ]
+    if not has_control:  # another suite's first question is how long it takes
+        possible.sort(key=lambda measure: measure is not Measure.ABSOLUTE)
     with st.container(horizontal=True, gap="medium"):
-        measure = state.choose_one("Values", measures, state.SHOW)
+        measure = state.choose_one("Values", [m.value for m in possible], state.SHOW)
         scale = state.choose_one("Scale", _SCALES, state.SCALE)
         panels = state.choose_one("Panels", _PANELS, state.PANELS)
-    return Measure(measure), scale, panels
+        commits = filters.window(measured)
+    return Measure(measure), scale, panels, commits
 
 
 def _summary(points: pd.DataFrame, measure: Measure) -> str:
@@ -100,13 +141,23 @@ def _summary(points: pd.DataFrame, measure: Measure) -> str:
         parts.append(f"✕ {wording.count(failed, 'failed measurement')}.")
     if skipped:
         parts.append(f"◇ {wording.count(skipped, 'skipped measurement')}.")
+    parts.append("▲ ▼ are changes of level, ◆ a change of something beside the code.")
+    parts.append("Click a point for its commit, rounds and the command that measures it again.")
     return " ".join(parts)
 
 
-def _draw(points: pd.DataFrame, measure: Measure, *, log: bool, by_benchmark: bool) -> None:
+def _draw(
+    at: data.Source,
+    points: pd.DataFrame,
+    measure: Measure,
+    *,
+    log: bool,
+    by_benchmark: bool,
+) -> None:
     order = frames.tick_order(points)
     places = list(dict.fromkeys(points["place"]))
     several = len(places) > 1
+    steps = pd.concat([judged.steps(at, name) for name in points["machine"].unique()])
     for group, section in points.groupby("group", sort=False):
         heading = str(section["heading"].iloc[0])
         st.subheader(wording.escape(heading), anchor=False)
@@ -123,7 +174,21 @@ def _draw(points: pd.DataFrame, measure: Measure, *, log: bool, by_benchmark: bo
         panels = [(str(group), section)]
         if not by_benchmark:
             panels = [(str(shape), panel) for shape, panel in section.groupby("shape", sort=False)]
-        _grid(panels, heading, line, lines, order, measure, shared, log=log, wide=by_benchmark)
+        for row in _grid(
+            panels,
+            heading,
+            line,
+            lines,
+            order,
+            measure,
+            shared,
+            steps,
+            log=log,
+            wide=by_benchmark,
+        ):
+            key = details.chosen(row)
+            if key is not None:
+                details.show(at, row, key)
 
 
 def _grid(
@@ -134,11 +199,12 @@ def _grid(
     order: list[str],
     measure: Measure,
     shared: tuple[float, float] | None,
+    steps: pd.DataFrame,
     *,
     log: bool,
     wide: bool,
-) -> None:
-    """Panels side by side; every line keeps its look in all of them."""
+) -> Iterator[pd.DataFrame]:
+    """Panels side by side; every line keeps its look in all of them. Yields each row's points."""
     if len(lines) > palette.MOST_LINES:
         st.caption(
             f"The first {palette.MOST_LINES} of {len(lines)} lines are drawn; choose fewer in the "
@@ -154,7 +220,7 @@ def _grid(
             factor, unit = wording.display_unit(panel["y"].dropna().tolist(), unit)
             if measure is not Measure.ABSOLUTE:
                 factor, unit = 1.0, ""
-            chart = charts.trend(
+            spec = charts.trend(
                 panel,
                 line=line,
                 lines=lines,
@@ -168,5 +234,16 @@ def _grid(
                 log=log,
                 height=360 if per_row == 1 else 250 + _LEGEND_ROW * (len(lines) - 1),
                 legend_columns=2 if per_row == 1 else 1,
+                marks=marks.changes(panel),
+                steps=marks.at_ticks(steps, panel),
+                chosen=details.chosen(panel),
             )
-            column.altair_chart(chart, width="stretch", alt=f"{title or heading} over commits")
+            key = f"chart {heading} {title}"
+            draw.chart(
+                spec,
+                described=f"{title or heading} over commits",
+                where=column,
+                key=key,
+                on_select=partial(state.keep_point, key),
+            )
+        yield pd.concat([panel for _, panel in panels[start : start + per_row]])

@@ -45,6 +45,21 @@ def address(tools: ModuleType, history_store: Path) -> Iterator[str]:
         yield served
 
 
+@pytest.fixture(scope="session")
+def rich_address(tools: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The app, served over the synthetic store that has everything the pages show."""
+    location = Path(__file__).parents[1] / "rich_store.py"
+    spec = importlib.util.spec_from_file_location("rich_store", location)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path = tmp_path_factory.mktemp("rich") / "rich.duckdb"
+    module.write_rich_store(path)
+    with tools.serving(path) as served:
+        yield served
+
+
 @pytest.fixture
 def screenshots(tmp_path: Path) -> Path:
     """Where screenshots go."""

@@ -25,7 +25,20 @@ from urllib.request import urlopen
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = {"overview": "", "trends": "trends"}
+PAGES = {
+    name: "" if name == "overview" else name
+    for name in (
+        "overview",
+        "trends",
+        "compare",
+        "layouts",
+        "tuning",
+        "entropy",
+        "headlines",
+        "regressions",
+        "data",
+    )
+}
 WIDTH = 1440
 _ALL_DRAWN = """() => [...document.querySelectorAll("[data-testid='stVegaLiteChart']")].every(
     chart => chart.querySelector("svg.marks, canvas.marks"))"""
@@ -121,11 +134,11 @@ def settle(page: Page) -> None:
     page.wait_for_timeout(300)
 
 
-def whole_page(page: Page, target: Path) -> None:
+def whole_page(page: Page, target: Path, tallest: int = 6000) -> None:
     """Save all of a page, not only what the window shows (Streamlit scrolls inside)."""
     main = page.locator("[data-testid='stMain']")
     tall = int(main.evaluate("element => element.scrollHeight"))
-    page.set_viewport_size({"width": WIDTH, "height": max(tall, 600)})
+    page.set_viewport_size({"width": WIDTH, "height": min(max(tall, 600), tallest)})
     page.wait_for_timeout(800)
     target.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=target)
@@ -139,6 +152,9 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True, help="the store to show")
     parser.add_argument("--out", type=Path, required=True, help="folder of the PNGs")
     parser.add_argument("--theme", choices=["light", "dark", "both"], default="both")
+    parser.add_argument(
+        "--tallest", type=int, default=6000, help="pixels after which a page is cut"
+    )
     arguments = parser.parse_args()
     executable = chromium()
     if executable is None:
@@ -151,7 +167,9 @@ def main() -> None:
             for theme in themes:
                 target = arguments.out / f"{name}-{theme}.png"
                 page = open_page(browser, f"{address}/{path}", theme)
-                whole_page(page, target)
+                if page.locator("[data-testid='stException']").count():
+                    parser.exit(1, f"{name} shows an exception\n")
+                whole_page(page, target, arguments.tallest)
                 page.close()
                 print(target)
 

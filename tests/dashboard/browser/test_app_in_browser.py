@@ -1,4 +1,4 @@
-"""Both pages in a real browser, over a synthetic history."""
+"""The app in a real browser, over synthetic histories."""
 
 from __future__ import annotations
 
@@ -12,26 +12,40 @@ pytestmark = pytest.mark.browser
 
 CHART = "[data-testid='stVegaLiteChart']"
 EXCEPTION = "[data-testid='stException']"
+MAIN = "[data-testid='stMain']"
+CODE = "[data-testid='stCode']"
+HEADINGS = {
+    "overview": "Overview",
+    "trends": "Trends",
+    "compare": "Compare",
+    "layouts": "Layouts",
+    "tuning": "Compile & tuning",
+    "entropy": "Entropy",
+    "headlines": "Headlines",
+    "regressions": "Regressions",
+    "data": "Data",
+}
+# Every page once, and the one with the most kinds of marks in the other theme as well.
+DRAWN = [*((name, "light") for name in HEADINGS), ("trends", "dark")]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("name", "path"), [("overview", ""), ("trends", "trends")])
+@pytest.mark.parametrize(("name", "theme"), DRAWN)
 def test_a_page_is_drawn_without_an_exception(
     name: str,
-    path: str,
     theme: str,
     tools: ModuleType,
     browser: Any,
-    address: str,
+    rich_address: str,
     screenshots: Path,
 ) -> None:
-    page = tools.open_page(browser, f"{address}/{path}", theme)
+    page = tools.open_page(browser, f"{rich_address}/{tools.PAGES[name]}", theme)
     assert page.locator(EXCEPTION).count() == 0
-    assert page.locator("h2").first.inner_text().lower() == name
-    # Vega has drawn marks, not just made room for a chart.
-    page.locator(f"{CHART} svg path, {CHART} canvas").first.wait_for(
-        state="attached", timeout=20_000
-    )
+    assert page.locator("h2").first.inner_text() == HEADINGS[name]
+    if name != "regressions":
+        # Vega has drawn marks, not just made room for a chart.
+        page.locator(f"{CHART} svg path, {CHART} canvas").first.wait_for(
+            state="attached", timeout=20_000
+        )
     target = screenshots / f"{name}-{theme}.png"
     tools.whole_page(page, target)
     assert target.stat().st_size > 10_000
@@ -56,29 +70,99 @@ def test_a_filter_changes_the_charts_and_the_address(
     again = tools.open_page(browser, page.url)
     again.locator(CHART).first.wait_for(timeout=20_000)
     assert again.locator(CHART).count() == 1
-    assert "Values as measured" in again.locator("[data-testid='stMain']").inner_text()
+    assert "Values as measured" in again.locator(MAIN).inner_text()
     assert again.locator(EXCEPTION).count() == 0
     again.close()
     page.close()
 
 
-def test_a_point_tells_its_commit_under_the_mouse(
-    tools: ModuleType, browser: Any, address: str
-) -> None:
-    page = tools.open_page(browser, f"{address}/trends?model=nemotron-super")
+def point_under_mouse(page: Any) -> tuple[float, float]:
+    """Move to the last of four commits: at about nine tenths of the width; its height is found."""
     page.locator(f"{CHART} :is(svg.marks, canvas.marks)").first.wait_for(timeout=20_000)
     box = page.locator(CHART).first.bounding_box()
     tooltip = page.locator("#vg-tooltip-element.visible")
-    # The last of four commits stands at about nine tenths of the width; its height is found.
     for share in (0.80, 0.82, 0.84, 0.86, 0.88, 0.90):
         for step in range(3, 80):
             x, y = box["x"] + share * box["width"], box["y"] + step / 100 * box["height"]
             page.mouse.move(x, y)
             if tooltip.count():
-                break
-        if tooltip.count():
-            break
-    text = tooltip.inner_text()
+                return x, y
+    raise AssertionError("no point was found under the mouse")
+
+
+def test_a_point_tells_its_commit_under_the_mouse_and_all_when_clicked(
+    tools: ModuleType, browser: Any, address: str
+) -> None:
+    page = tools.open_page(browser, f"{address}/trends?model=nemotron-super")
+    x, y = point_under_mouse(page)
+    text = page.locator("#vg-tooltip-element.visible").inner_text()
     assert "Synthetic change 3" in text
     assert "1,980 MHz" in text
+    page.mouse.click(x, y)
+    page.locator(CODE).first.wait_for(timeout=20_000)
+    assert "point=" in page.url
+    assert "the point before" in page.locator(MAIN).inner_text()
+    assert "asv run --interleave-rounds" in page.locator(CODE).first.inner_text()
+
+    again = tools.open_page(browser, page.url)
+    assert "asv run --interleave-rounds" in again.locator(CODE).first.inner_text()
+    again.get_by_role("button", name="Close").click()
+    again.locator(CODE).first.wait_for(state="detached", timeout=20_000)
+    assert "point=" not in again.url
+    again.close()
+    page.close()
+
+
+def test_two_clicks_lead_from_the_overview_to_the_commit_and_its_command(
+    tools: ModuleType, browser: Any, rich_address: str
+) -> None:
+    """The path that dashboard/app/README.md writes down."""
+    page = tools.open_page(browser, rich_address)
+    page.get_by_test_id("stTopNav").get_by_role(
+        "link", name="Regressions"
+    ).click()  # the first click
+    page.locator("h2", has_text="Regressions").wait_for(timeout=20_000)
+    page.locator(CODE).first.wait_for(timeout=20_000)
+    told = page.locator(MAIN).inner_text()
+    assert "+15" in told
+    assert "Synthetic change 8" in told
+    assert "asv run --interleave-rounds" in page.locator(CODE).first.inner_text()
+
+    page.get_by_role("link", name="Forward + entropy").first.click()  # the second
+    page.locator("h2", has_text="Trends").wait_for(timeout=20_000)
+    page.locator(CODE).first.wait_for(timeout=20_000)
+    told = page.locator(MAIN).inner_text()
+    assert "Synthetic change 8" in told
+    assert "the point before" in told
+    assert "asv run --interleave-rounds" in page.locator(CODE).first.inner_text()
+    assert "benchmark=forward_entropy" in page.url
+    page.go_back()
+    page.locator("h2", has_text="Regressions").wait_for(timeout=20_000)
+    page.close()
+
+
+def test_a_table_is_downloaded(
+    tools: ModuleType, browser: Any, address: str, tmp_path: Path
+) -> None:
+    page = tools.open_page(browser, f"{address}/compare")
+    with page.expect_download(timeout=20_000) as caught:
+        page.locator("[data-testid='stDownloadButton'] button", has_text="CSV").first.click()
+    caught.value.save_as(tmp_path / "table.csv")
+    lines = (tmp_path / "table.csv").read_text("utf-8").splitlines()
+    assert lines[0].startswith("Verdict,Benchmark")
+    assert len(lines) == 1 + 6
+    page.close()
+
+
+def test_a_cell_of_the_table_opens_its_trend_in_the_same_tab(
+    tools: ModuleType, browser: Any, address: str
+) -> None:
+    page = tools.open_page(browser, address)
+    table = page.locator("[data-testid='stDataFrame']").first
+    table.scroll_into_view_if_needed()
+    box = table.bounding_box()
+    page.mouse.click(box["x"] + 112 + 28, box["y"] + 1.5 * 36)  # column Trend, first row
+    page.locator("h2", has_text="Trends").wait_for(timeout=20_000)
+    assert "benchmark=" in page.url
+    assert len(page.context.pages) == 1
     page.close()

@@ -1,0 +1,105 @@
+"""Comparisons and changes of level, cached until the store or the settings change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.acknowledged import Acknowledgements
+from dashboard.app import data, marks
+from dashboard.app.data import Source, measured_commits, reading, series
+from dashboard.check import check, newest
+from dashboard.errors import InputError
+from dashboard.history import HistoryReport
+from dashboard.history import history as find_history
+from dashboard.models import CheckReport
+from dashboard.revisions import Choice
+from dashboard.settings import acknowledgements, policy
+from dashboard.store import queries
+from dashboard.verdicts import Policy
+
+_QUICK_POINTS = 20_000  # searched for changes in about a second
+
+
+def default_pair(at: Source, machine: str) -> tuple[str, str] | None:
+    """Base and head to compare at first: the latest release before the newest commit, or the
+    commit before it; ``None`` with fewer than two."""
+    measured = measured_commits(at, machine)
+    if len(measured) < 2:
+        return None
+    released = [commit.hash for commit in measured[:-1] if commit.tags]
+    return (released or [measured[-2].hash])[-1], measured[-1].hash
+
+
+def report(
+    at: Source, machine: str, base: str | None = None, head: str | None = None
+) -> CheckReport | str:
+    """Two commits on one machine, or by default the newest and what it builds on.
+
+    Where there is no such comparison, the reason in words.
+    """
+    if len(measured_commits(at, machine)) < 2:
+        return (
+            "One commit has been measured on this machine, so there is nothing to compare it "
+            "with yet."
+        )
+    try:
+        rules = policy(Path.cwd())
+        notes: tuple[str, ...] = ()
+        if base is None or head is None:
+            base, head, notes = _pair(at, machine, head)
+        found = _report(at, rules, machine, base, head)
+        return replace(found, notes=(*notes, *found.notes))
+    except InputError as error:
+        return f"No comparison: {error}."
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _pair(at: Source, machine: str, head: str | None) -> tuple[str, str, tuple[str, ...]]:
+    """Base and head where no base is named, and why: pages that mean one pair share a report."""
+    measured = measured_commits(at, machine)
+    with reading(at) as store:
+        known = {commit.hash: commit for commit in queries.known_commits(store)}
+        places = queries.measured_places(store, machine)
+    notes: list[str] = []
+    chosen = Choice(measured, known, places, None, notes)
+    base, last = chosen.of(None, head or newest(measured).hash)
+    return base.hash, last.hash, tuple(notes)
+
+
+@st.cache_data(max_entries=16, show_spinner="Comparing…")
+def _report(at: Source, rules: Policy, machine: str, base: str, head: str) -> CheckReport:
+    with reading(at) as store:
+        return check(store, rules, base=base, head=head, machine=machine)
+
+
+def history(at: Source, machine: str) -> HistoryReport | str:
+    """The changes of a machine's series over its commits; else the reason in words."""
+    try:
+        rules = policy(Path.cwd())
+        return _history(at, rules, acknowledgements(Path.cwd(), rules), machine)
+    except InputError as error:
+        return f"No history: {error}."
+
+
+@st.cache_data(max_entries=8, show_spinner="Looking for changes…")
+def _history(at: Source, rules: Policy, entries: Acknowledgements, machine: str) -> HistoryReport:
+    with reading(at) as store:
+        return find_history(store, rules, machine=machine, acknowledgements=entries)
+
+
+def steps(at: Source, machine: str) -> pd.DataFrame:
+    """The changes of level of a machine's series; none where looking for them takes long."""
+    if not quick_history(at, machine):
+        return marks.no_steps()
+    found = history(at, machine)
+    return marks.no_steps() if isinstance(found, str) else marks.steps(found, data.series_ids(at))
+
+
+def quick_history(at: Source, machine: str) -> bool:
+    """Whether the history is small enough to be searched while the reader waits."""
+    here = series(at)["machine"] == machine
+    return len(measured_commits(at, machine)) * int(here.sum()) <= _QUICK_POINTS

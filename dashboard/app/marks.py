@@ -1,0 +1,104 @@
+"""Marks beside the points: where something else than the code changed; pandas only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from dashboard.app import frames, summary, wording
+from dashboard.history import HistoryReport
+
+CONDITIONS = {
+    "gpu": "GPU",
+    "driver": "driver",
+    "torch": "torch",
+    "triton": "triton",
+    "version": "benchmark version",
+    "protocol": "protocol",
+}
+CODE = {"schedule": "schedule"}
+"""What the measured code itself decides."""
+
+
+def differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], names: Mapping[str, str]
+) -> list[str]:
+    """``torch 2.10 → 2.11`` for each column that is known on both sides and differs."""
+    return [
+        _told(name, title, before[name], after[name])
+        for name, title in names.items()
+        if frames.known(before[name]) and frames.known(after[name]) and before[name] != after[name]
+    ]
+
+
+def _told(name: str, title: str, before: object, after: object) -> str:
+    if name == "schedule":
+        return wording.schedule_change(str(before), str(after))
+    return f"{title} {before} → {after}"
+
+
+def changes(points: pd.DataFrame) -> pd.DataFrame:
+    """``tick`` and ``change`` of every commit where a series' conditions differ from before."""
+    found: dict[str, list[str]] = {}
+    columns = ["tick", *CONDITIONS]
+    for _, line in points.groupby("series_id", sort=False):
+        rows = frames.records(line.loc[line["value"].notna(), columns])
+        for before, after in pairwise(rows):
+            said = found.setdefault(str(after["tick"]), [])
+            said += [text for text in differences(before, after, CONDITIONS) if text not in said]
+    return pd.DataFrame(
+        [(tick, "; ".join(said)) for tick, said in found.items() if said],
+        columns=["tick", "change"],
+    )
+
+
+_STEP_COLUMNS = ["series_id", "commit", "sign", "worse", "said"]
+
+
+def no_steps() -> pd.DataFrame:
+    """What :func:`steps` gives for a history without changes."""
+    return pd.DataFrame(columns=_STEP_COLUMNS)
+
+
+def steps(report: HistoryReport, numbers: Mapping[summary.SeriesKey, int]) -> pd.DataFrame:
+    """``series_id``, ``commit``, ``sign``, ``worse`` and ``said`` of each change of level."""
+    rows = []
+    for change in report.changes:
+        number = numbers.get(summary.series_key(change))
+        if number is None:
+            continue
+        size = wording.change(change.found.ratio)
+        told = [f"{size} ({wording.ratio_interval(change.found.low, change.found.high)})"]
+        if change.found.explained_by is not None:
+            told.append(f"explained by {change.found.explained_by}")
+        accepted = change.acknowledged
+        if accepted is not None:
+            told.append(f"acknowledged by {accepted.author}: {accepted.reason}")
+        worse = change.found.worse
+        sign = "✓" if accepted is not None else ("▲" if worse else "▼")
+        rows.append((number, change.commit.hash, sign, worse, "; ".join(told)))
+    return pd.DataFrame(rows, columns=_STEP_COLUMNS)
+
+
+def at_ticks(found: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """The steps of the series of ``points``, one per commit, with ``tick``."""
+    here = found[found["series_id"].isin(points["series_id"])]
+    ticks = dict(zip(points["commit"], points["tick"], strict=True))
+    here = here[here["commit"].isin(set(ticks))]
+    if here.empty:
+        return here.assign(tick=pd.Series(dtype=object))
+    merged = here.groupby(["commit", "sign", "worse"], as_index=False, sort=False).agg(
+        {"said": " | ".join}
+    )
+    return merged.assign(tick=merged["commit"].map(ticks))
+
+
+def before(points: pd.DataFrame, key: str) -> Mapping[str, Any] | None:
+    """The row of the same series' measured point before the one named ``key``, if any."""
+    row = points[points["key"] == key].iloc[0]
+    line = points[(points["series_id"] == row["series_id"]) & points["value"].notna()]
+    earlier = line[line["rank"] < row["rank"]]
+    return None if earlier.empty else frames.records(earlier.tail(1))[0]

@@ -1,0 +1,64 @@
+"""Choices and lines that several pages have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.app import data, frames, state, summary, wording
+from dashboard.models import CheckReport
+
+_BANNERS = {
+    "bad": (st.error, ":material/error:"),
+    "unsure": (st.warning, ":material/help:"),
+    "good": (st.success, ":material/check_circle:"),
+}
+
+
+def machine(runs: pd.DataFrame) -> str:
+    """The machine to look at: the one measured last, unless another is chosen."""
+    machines = [str(name) for name in runs["machine"].unique()]
+    if len(machines) == 1:
+        return machines[0]
+    chosen = st.selectbox("Machine", machines, key=state.RUNNER, bind="query-params", width=420)
+    return chosen or machines[0]
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def points_at(at: data.Source, machine: str, commit: str) -> pd.DataFrame:
+    """All that a machine measured at one commit, with hover text."""
+    here = data.series(at)
+    found = data.points(at, frames.ids(here[here["machine"] == machine]), (commit,))
+    return frames.hover(frames.absolute(found))
+
+
+def banner(report: CheckReport) -> None:
+    """Whether to worry, in one line."""
+    line = summary.headline(report)
+    show, icon = _BANNERS[line.level]
+    show(wording.escape(line.text), icon=icon)
+
+
+def last_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """When each machine and environment was heard of last; hundreds of them scroll in place."""
+    latest = runs.drop_duplicates(["machine", "environment"])
+    now = datetime.now(UTC)
+    ages = [
+        wording.age(when.to_pydatetime(), now) if frames.known(when) else wording.NONE
+        for when in latest["started_at"]
+    ]
+    return pd.DataFrame(
+        {
+            "Machine": latest["machine"],
+            "Environment": latest["environment"],
+            "Measured last": [wording.short_hash(commit) for commit in latest["commit"]],
+            "Subject": [frames.text(subject) for subject in latest["subject"]],
+            "When": ages,
+            "Series": latest["series"],
+            "Failed": latest["failed"],
+            "Skipped": latest["skipped"],
+            "GPU": [frames.text(gpu) for gpu in latest["gpu"]],
+        }
+    )

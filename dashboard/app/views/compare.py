@@ -1,0 +1,209 @@
+"""Compare: two commits, or two machines at their newest commits, series by series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.app import (
+    comparison,
+    data,
+    downloads,
+    draw,
+    frames,
+    heatmaps,
+    judged,
+    navigation,
+    notices,
+    pickers,
+    reproduce,
+    state,
+    strips,
+    summary,
+    tables,
+    theme,
+    wording,
+)
+from dashboard.models import CheckReport, SeriesVerdict
+
+_MODES = ("commits", "machines")
+_HOVER = (("row", "model"), ("column", "tokens"), ("base", "base"), ("head", "head"),
+          ("interval", "95 % interval"), ("reason", "because"))  # fmt: skip
+
+
+def render() -> None:
+    """The choice of the two sides, then their map, table and one series in full."""
+    at = notices.require_store()
+    runs = data.runs(at)
+    st.header("Compare", anchor=False)
+    mode = _MODES[0]
+    if runs["place"].nunique() > 1:
+        mode = state.choose_one("Compare", _MODES, state.MODE)
+    if mode == _MODES[1]:
+        _machines(at, runs)
+    else:
+        _commits(at, runs)
+
+
+def _commits(at: data.Source, runs: pd.DataFrame) -> None:
+    machine = pickers.machine(runs)
+    start = judged.default_pair(at, machine)
+    if start is None:
+        st.info(
+            "One commit has been measured on this machine; a second one makes a comparison. "
+            "Measure one and ingest its results:"
+        )
+        st.code("asv run HEAD^!\nlmhead-perf ingest", language="bash")
+        return
+    measured = data.measured_commits(at, machine)
+    left, right = st.columns(2)
+    with left:
+        base = state.choose_commit("Base", measured, state.BASE, start[0])
+    with right:
+        head = state.choose_commit("Head", measured, state.HEAD, start[1])
+    if base == head:
+        st.info("Base and head are the same commit. Choose two different ones.")
+        return
+    report = judged.report(at, machine, base, head)
+    if isinstance(report, str):
+        st.info(wording.escape(report))
+        return
+    pickers.banner(report)
+    for note in report.notes:
+        st.caption(wording.escape(note[:1].upper() + note[1:]))
+    _map(report)
+    _table(at, machine, report)
+
+
+def _map(report: CheckReport) -> None:
+    found = comparison.ratio_map(report.verdicts)
+    if found.empty:
+        return
+    st.subheader("Change by shape", anchor=False)
+    st.caption(
+        "Head over base. Columns are the tokens on a rank, rows the model and how many ranks share "
+        "its vocabulary. Signs are the verdicts: ▲ regressed, ▼ improved, ? inconclusive, "
+        "= unchanged."
+    )
+    span = comparison.reach(found["value"].tolist())
+    colours = heatmaps.diverging(theme.palette())
+    found = found.sort_values("order", kind="stable")
+    columns = list(dict.fromkeys(found["column"]))
+    rows = sorted(found["row"].unique())
+    with st.container(horizontal=True, gap="medium"):
+        for heading, part in found.groupby("heading", sort=True):
+            drawn = heatmaps.heat(
+                part,
+                rows=[row for row in rows if row in set(part["row"])],
+                columns=[column for column in columns if column in set(part["column"])],
+                colours=colours,
+                domain=[1 - span, 1.0, 1 + span],
+                hover=_HOVER,
+                palette=theme.palette(),
+                title=str(heading),
+                cell=62,
+            )
+            draw.chart(drawn, described=f"Change of {heading} by shape", width="content")
+
+
+def _table(at: data.Source, machine: str, report: CheckReport) -> None:
+    st.subheader("Every series", anchor=False)
+    asked = state.choose_text("Search", state.SEARCH, "words of a name, such as kimi regressed")
+    found = summary.containing(report.verdicts, asked)
+    shown = found[: tables.MOST_STYLED_ROWS]
+    if not shown:
+        st.info("No series has all these words.")
+        return
+    frame = summary.table(shown, data.histories(at, machine))
+    clicked = tables.verdict_table(
+        frame,
+        [v.verdict for v in shown],
+        theme.palette(),
+        f"compare {report.base.hash} {report.head.hash} {asked}",
+    )
+    if len(shown) < len(found):
+        st.caption(f"The first {len(shown)} of {len(found):,} series; the files have all.")
+    everything = summary.table(found, {}).drop(columns=["Trend", "History"])
+    downloads.offer(everything, f"{report.base.hash[:8]}-{report.head.hash[:8]}")
+    chosen = shown[clicked] if clicked is not None else _named(at, found) or shown[0]
+    _one(at, report, chosen)
+
+
+def _named(at: data.Source, verdicts: Sequence[SeriesVerdict]) -> SeriesVerdict | None:
+    """The verdict of the series that the address names."""
+    named = st.query_params.get(state.SERIES)
+    if named is None:
+        return None
+    numbers = data.series_ids(at)
+    return next((v for v in verdicts if str(numbers.get(summary.series_key(v))) == named), None)
+
+
+def _one(at: data.Source, report: CheckReport, verdict: SeriesVerdict) -> None:
+    """Rounds of both sides, the values around them, and the commands, for one series."""
+    number = data.series_id(at, summary.series_key(verdict))
+    if number is None:
+        return
+    st.query_params[state.SERIES] = str(number)
+    st.subheader(wording.escape(summary.title(verdict)), anchor=False)
+    st.markdown(
+        f"**{wording.escape(wording.verdict_words(verdict.verdict))}** "
+        f"{wording.escape(verdict.reason)}"
+    )
+    sides = {
+        f"{name} {commit.hash[:7]}": data.rounds(at, number, commit.hash)
+        for name, commit in (("base", report.base), ("head", report.head))
+    }
+    sides = {name: rounds for name, rounds in sides.items() if any(rounds["samples"].map(len))}
+    if sides:
+        st.caption("Samples of each round; the bar is the round's value.")
+        draw.chart(
+            strips.rounds(sides, verdict.series.unit, theme.palette()),
+            described="Samples of each round of base and head",
+        )
+    navigation.link(
+        "trends", "Its history", _query(verdict, number, report), ":material/show_chart:"
+    )
+    values = data.param_values(at, number)
+    pair = [report.base.hash, report.head.hash]
+    text = reproduce.measure(verdict.series.benchmark, values, pair)
+    st.code(f"{text}\n{reproduce.compare(*pair)}", language="bash", wrap_lines=True)
+
+
+def _query(verdict: SeriesVerdict, number: int, report: CheckReport) -> dict[str, Any]:
+    point = frames.point_key(number, report.head.hash)
+    return state.trend_query(summary.cells_of(verdict), point)
+
+
+def _machines(at: data.Source, runs: pd.DataFrame) -> None:
+    """Two machines or environments, each at its newest commit or at the newest common one."""
+    places = list(runs["place"].unique())
+    left, right = st.columns(2)
+    one = left.selectbox("One", places, key=state.RUNNER, bind="query-params") or places[0]
+    others = [place for place in places if place != one]
+    other = right.selectbox("Other", others, key=state.OTHER, bind="query-params") or others[0]
+    both = [c for c in data.commits_of(at, (one,)) if c in set(data.commits_of(at, (other,)))]
+    if not both:
+        st.info("No commit has been measured on both. Measure the newest one on each of them.")
+        return
+    commit = both[-1]
+    everything = data.series(at)
+    found = [
+        data.points(at, frames.ids(everything[everything["place"] == place]), (commit,))
+        for place in (one, other)
+    ]
+    table = comparison.places(*found)
+    st.caption(
+        wording.escape(
+            f"At {wording.short_hash(commit)}, the newest commit measured on both: other over one, "
+            "above 1 the other is slower. Different hardware is no regression, so there is no "
+            "verdict."
+        )
+    )
+    if table.empty:
+        st.info("They have no benchmark in common at this commit.")
+        return
+    tables.ratio_table(table)
+    downloads.offer(table, f"machines-{commit[:8]}")
