@@ -106,3 +106,11 @@ def same_dtype_torch(problem: Problem, temperature: float) -> Solution:
         return chosen, -(log_p.exp() * log_p).sum(-1)
 
     return solve(problem, evaluate)
+
+
+def rounding(expected: Solution, name: str, dtype: torch.dtype) -> float:
+    """What cannot be asked of any implementation: gradients round twice to ``dtype``, half a
+    step each (dz, then the product); log-prob and entropy are fp32 and never round to it."""
+    if not name.startswith("d_"):
+        return 4e-6
+    return torch.finfo(dtype).eps * float(getattr(expected, name).abs().max())
