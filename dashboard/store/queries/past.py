@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from dashboard.models import Series
 from dashboard.store.connect import Store
 from dashboard.store.queries.fetch import fetch
+from dashboard.store.queries.records import series_record
 
 Floats = NDArray[np.float64]
 
@@ -193,19 +192,4 @@ def series_by_id(store: Store) -> dict[int, Series]:
     """Every series as a record."""
     columns, rows = fetch(store, "SELECT * FROM series")
     cells = (dict(zip(columns, row, strict=True)) for row in rows)
-    return {cell["series_id"]: _record(cell) for cell in cells}
-
-
-def _record(cell: dict[str, Any]) -> Series:
-    return Series(
-        benchmark=cell["benchmark"],
-        params=tuple(json.loads(cell["params"]).items()),
-        machine=cell["machine"],
-        environment=cell["environment"],
-        unit=cell["unit"] or "",
-        family=cell["family"],
-        model=cell["model"],
-        tokens=cell["tokens"],
-        tp=cell["tp"],
-        higher_is_better=cell["higher_is_better"],
-    )
+    return {cell["series_id"]: series_record(cell) for cell in cells}

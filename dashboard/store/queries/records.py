@@ -35,7 +35,7 @@ def pairs(store: Store, base: str, head: str, machine: str | None = None) -> lis
     sides: dict[tuple[int, str], Side] = {}
     for row in rows:
         cell = dict(zip(columns, row, strict=True))
-        known.setdefault(cell["series_id"], _series(cell))
+        known.setdefault(cell["series_id"], series_record(cell))
         sides[cell["series_id"], cell["commit_hash"]] = Side(
             commit=cell["commit_hash"],
             status=Status(cell["status"]),
@@ -150,7 +150,8 @@ def _rounds_of(store: Store, base: str, head: str) -> dict[tuple[int, int], list
     return found
 
 
-def _series(cell: dict[str, Any]) -> Series:
+def series_record(cell: dict[str, Any]) -> Series:
+    """A row of the table ``series``, by column, as a record."""
     return Series(
         benchmark=cell["benchmark"],
         params=tuple(json.loads(cell["params"]).items()),
