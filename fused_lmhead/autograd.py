@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fused_lmhead.problem import Backend, Statistics
+from fused_lmhead.problem import Backend, Merge, Normaliser
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
@@ -21,7 +21,8 @@ class FusedLinearLogprob(torch.autograd.Function):
     """Log-probability and entropy [M] of hidden [M, H], weight [V, H], target [M].
 
     Use :func:`fused_lmhead.fused_linear_logprob`, which checks its arguments.
-    Entropy is an empty tensor unless ``with_entropy``.
+    Entropy is an empty tensor unless ``with_entropy``. ``merge`` makes the statistics of one
+    vocabulary shard those of all; None where ``weight`` is the whole vocabulary.
     """
 
     @staticmethod
@@ -35,10 +36,13 @@ class FusedLinearLogprob(torch.autograd.Function):
         ignore_index: int | None,
         with_entropy: bool,
         entropy_requires_grad: bool,
+        merge: Merge | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Run the backend and keep inputs and per-token statistics, nothing of size V."""
         with without_autocast(hidden_MH.device):
             statistics = backend.forward(hidden_MH, weight_VH, target_M, temperature, with_entropy)
+            if merge is not None:
+                statistics = merge(statistics, target_M, temperature)
         logprob_M = statistics.logprob_M
         if ignore_index is not None:
             logprob_M = logprob_M.masked_fill(target_M == ignore_index, 0.0)
@@ -76,7 +80,7 @@ class FusedLinearLogprob(torch.autograd.Function):
         if entropy_M is None:
             grad_entropy_M = None
         if grad_logprob_M is None and grad_entropy_M is None:
-            return (None,) * 8
+            return (None,) * 9
         if grad_logprob_M is None:
             grad_logprob_M = torch.zeros_like(shift_M)
         elif ctx.ignore_index is not None:
@@ -86,7 +90,7 @@ class FusedLinearLogprob(torch.autograd.Function):
                 hidden_MH,
                 weight_VH,
                 target_M,
-                Statistics(shift_M, shift_M, log_sum_M, entropy_M),
+                Normaliser(shift_M, log_sum_M, entropy_M),
                 # Expanded or strided upstream gradients become plain rows here.
                 grad_logprob_M.float().contiguous(),
                 None if grad_entropy_M is None else grad_entropy_M.float().contiguous(),
@@ -94,4 +98,4 @@ class FusedLinearLogprob(torch.autograd.Function):
                 needs_hidden,
                 needs_weight,
             )
-        return d_hidden_MH, d_weight_VH, None, None, None, None, None, None
+        return d_hidden_MH, d_weight_VH, None, None, None, None, None, None, None

@@ -1,20 +1,26 @@
-"""The torch backend: chunks of tokens, so that no full logits tensor exists.
-
-Statistics here: ``shift_M`` is the largest logit, ``log_sum_M`` the natural
-logarithm of sum(exp(z - shift)).
-"""
+"""The torch backend: chunks of tokens, so that no full logits tensor exists."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 
-from fused_lmhead.problem import Statistics
+from fused_lmhead.problem import Normaliser, Statistics
+
+_LOG2_E = math.log2(math.e)
+_LN2 = math.log(2)
 
 
-def _logits(hidden_mH: torch.Tensor, weight_VH: torch.Tensor, temperature: float) -> torch.Tensor:
-    return (hidden_mH @ weight_VH.T).float() / temperature
+def _logits(hidden_mH: torch.Tensor, weight_VH: torch.Tensor) -> torch.Tensor:
+    return (hidden_mH @ weight_VH.T).float()
+
+
+def _owned(target_m: torch.Tensor, V: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which targets are in [0, V), and an index [m, 1] that is valid for the others too."""
+    owned_m = (target_m >= 0) & (target_m < V)
+    return owned_m, target_m.where(owned_m, 0).unsqueeze(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +39,32 @@ class ChunkedBackend:
     ) -> Statistics:
         """See :class:`fused_lmhead.problem.Backend`."""
         M, V = hidden_MH.shape[0], weight_VH.shape[0]
-        # Apart, not rows of one tensor: a caller may change a result in place.
-        logprob_M, shift_M, log_sum_M, entropy_M = (
-            hidden_MH.new_empty(M, dtype=torch.float32) for _ in range(4)
-        )
+        scale = _LOG2_E / temperature
+        statistics = Statistics.empty(hidden_MH, with_entropy)
         for first in range(0, M, self.chunk_size):
             part = slice(first, min(first + self.chunk_size, M))
-            z_mV = _logits(hidden_MH[part], weight_VH, temperature)
-            shift_m = z_mV.max(dim=-1).values
-            z_mV -= shift_m.unsqueeze(-1)
-            exp_mV = z_mV.exp()
-            sum_m = exp_mV.sum(dim=-1)
-            log_sum_m = sum_m.log()
-            owned_m = (target_M[part] >= 0) & (target_M[part] < V)
-            index_m1 = target_M[part].where(owned_m, 0).unsqueeze(-1)
-            logprob_M[part] = (z_mV.gather(-1, index_m1).squeeze(-1) - log_sum_m).where(
-                owned_m, 0.0
-            )
-            shift_M[part] = shift_m
-            log_sum_M[part] = log_sum_m
-            if with_entropy:
-                entropy_M[part] = log_sum_m - exp_mV.mul_(z_mV).sum(dim=-1) / sum_m
-        return Statistics(logprob_M, shift_M, log_sum_M, entropy_M if with_entropy else None)
+            here = statistics.rows(part)
+            owned_m, index_m1 = _owned(target_M[part], V)
+            exponent_mV = _logits(hidden_MH[part], weight_VH)
+            here.target_logit_M.copy_(exponent_mV.gather(-1, index_m1).squeeze(-1))
+            here.shift_M.copy_(exponent_mV.amax(dim=-1))
+            exponent_mV.sub_(here.shift_M.unsqueeze(-1)).mul_(scale)
+            power_mV = exponent_mV.exp2()
+            sum_m = power_mV.sum(dim=-1)
+            here.log_sum_M.copy_(sum_m.log2())
+            target_exponent_m = (here.target_logit_M - here.shift_M) * scale
+            here.logprob_M.copy_(((target_exponent_m - here.log_sum_M) * _LN2).where(owned_m, 0.0))
+            if here.entropy_M is not None and here.mean_exponent_M is not None:
+                here.mean_exponent_M.copy_(power_mV.mul_(exponent_mV).sum(dim=-1) / sum_m)
+                here.entropy_M.copy_((here.log_sum_M - here.mean_exponent_M) * _LN2)
+        return statistics
 
     def backward(
         self,
         hidden_MH: torch.Tensor,
         weight_VH: torch.Tensor,
         target_M: torch.Tensor,
-        statistics: Statistics,
+        normaliser: Normaliser,
         grad_logprob_M: torch.Tensor,
         grad_entropy_M: torch.Tensor | None,
         temperature: float,
@@ -74,18 +77,17 @@ class ChunkedBackend:
         d_weight_VH = torch.zeros_like(weight_VH, dtype=torch.float32) if needs_weight else None
         for first in range(0, M, self.chunk_size):
             part = slice(first, min(first + self.chunk_size, M))
-            log_p_mV = _logits(hidden_MH[part], weight_VH, temperature)
-            log_p_mV -= statistics.shift_M[part].unsqueeze(-1)
-            log_p_mV -= statistics.log_sum_M[part].unsqueeze(-1)
-            p_mV = log_p_mV.exp()
+            log2_p_mV = _logits(hidden_MH[part], weight_VH)
+            log2_p_mV.sub_(normaliser.shift_M[part].unsqueeze(-1)).mul_(_LOG2_E / temperature)
+            log2_p_mV -= normaliser.log_sum_M[part].unsqueeze(-1)
+            p_mV = log2_p_mV.exp2()
             factor_mV = grad_logprob_M[part].unsqueeze(-1)
-            if grad_entropy_M is not None and statistics.entropy_M is not None:
+            if grad_entropy_M is not None and normaliser.entropy_M is not None:
                 # d(entropy)/dz = -p·(log p + entropy)
-                log_p_mV += statistics.entropy_M[part].unsqueeze(-1)
+                log_p_mV = log2_p_mV.mul_(_LN2).add_(normaliser.entropy_M[part].unsqueeze(-1))
                 factor_mV = log_p_mV.mul_(grad_entropy_M[part].unsqueeze(-1)).add_(factor_mV)
             dz_mV = p_mV.mul_(factor_mV).neg_()
-            owned_m = (target_M[part] >= 0) & (target_M[part] < V)
-            index_m1 = target_M[part].where(owned_m, 0).unsqueeze(-1)
+            owned_m, index_m1 = _owned(target_M[part], V)
             raise_m1 = grad_logprob_M[part].where(owned_m, 0.0).unsqueeze(-1)
             dz_mV.scatter_add_(-1, index_m1, raise_m1).div_(temperature)
             dz_mV = dz_mV.to(weight_VH.dtype)

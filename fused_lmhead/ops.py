@@ -13,6 +13,7 @@ from fused_lmhead.autograd import FusedLinearLogprob, without_autocast
 from fused_lmhead.chunked import ChunkedBackend
 from fused_lmhead.problem import Backend
 from fused_lmhead.reference import reference_linear_logprob
+from fused_lmhead.schedules import Schedule
 
 BackendName = Literal["auto", "triton", "torch", "reference"]
 
@@ -33,6 +34,7 @@ def fused_linear_logprob(
     ignore_index: int | None = ...,
     backend: BackendName = ...,
     chunk_size: int = ...,
+    schedule: Schedule | None = ...,
 ) -> torch.Tensor: ...
 
 
@@ -48,6 +50,7 @@ def fused_linear_logprob(
     ignore_index: int | None = ...,
     backend: BackendName = ...,
     chunk_size: int = ...,
+    schedule: Schedule | None = ...,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
@@ -62,6 +65,7 @@ def fused_linear_logprob(
     ignore_index: int | None = None,
     backend: BackendName = "auto",
     chunk_size: int = 1024,
+    schedule: Schedule | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Per-token log-probability (and entropy) of an LM head, without its logits.
 
@@ -88,6 +92,7 @@ def fused_linear_logprob(
             chunked over tokens), "reference" (materialises fp32 logits), or "auto":
             triton for CUDA tensors where it is installed, else torch.
         chunk_size: tokens per chunk of the torch backend, at least 1.
+        schedule: the tiles of the triton backend, instead of its own choice.
 
     Returns:
         log-probabilities, fp32, of target's shape; with ``return_entropy`` a pair of
@@ -102,6 +107,8 @@ def fused_linear_logprob(
     _check_options(temperature, ignore_index, chunk_size)
     if entropy_requires_grad and not return_entropy:
         raise ValueError("entropy_requires_grad=True needs return_entropy=True")
+    if not isinstance(schedule, Schedule | None):
+        raise TypeError(f"schedule must be a fused_lmhead.schedules.Schedule, got {schedule!r}")
 
     hidden_MH = hidden.to(weight.dtype).reshape(-1, weight.shape[1])
     target_M = target.reshape(-1).long()
@@ -120,7 +127,7 @@ def fused_linear_logprob(
             hidden_MH.contiguous(),
             weight.contiguous(),
             target_M.contiguous(),
-            _backend(backend, weight, chunk_size),
+            _backend(backend, weight, chunk_size, schedule),
             float(temperature),
             ignore_index,
             return_entropy,
@@ -141,11 +148,11 @@ def describe_schedule(
     Raises:
         ModuleNotFoundError: triton is not installed.
     """
-    from fused_lmhead.launch import plan_for
+    from fused_lmhead.tuning import plan_for
 
-    plan = plan_for(m, h, v, dtype, torch.device(device))
+    plan = plan_for(m, h, v, dtype, torch.device(device), True)
     return {
-        **asdict(plan.tile),
+        **asdict(plan.forward),
         "tokens_per_chunk": plan.tokens_per_chunk,
         "columns_per_split": plan.columns_per_split,
     }
@@ -194,7 +201,9 @@ def _check_tensors(hidden: torch.Tensor, weight: torch.Tensor, target: torch.Ten
         )
 
 
-def _backend(name: BackendName, weight: torch.Tensor, chunk_size: int) -> Backend:
+def _backend(
+    name: BackendName, weight: torch.Tensor, chunk_size: int, schedule: Schedule | None
+) -> Backend:
     has_triton = importlib.util.find_spec("triton") is not None
     if name == "auto":
         name = "triton" if weight.is_cuda and has_triton else "torch"
@@ -209,7 +218,7 @@ def _backend(name: BackendName, weight: torch.Tensor, chunk_size: int) -> Backen
     # Imported here since triton is optional and costs a second.
     from fused_lmhead.launch import TritonBackend
 
-    return TritonBackend()
+    return TritonBackend(schedule)
 
 
 def _check_interpreter(weight: torch.Tensor) -> None:

@@ -5,23 +5,71 @@ Legend: M tokens of this rank, H hidden size, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import torch
 
 
 class Statistics(NamedTuple):
-    """What a forward pass leaves for the backward pass, all fp32.
+    """What a forward pass leaves for the backward pass and for a merge of shards, all fp32.
 
-    ``shift_M`` and ``log_sum_M`` are in the backend's own unit (see there); they
-    stay apart because their sum would cost the digits that a large common offset
-    of the logits takes. ``entropy_M`` is in nats, ``None`` if it was not asked for.
+    d = (logit - shift)·log2(e)/temperature is a logit's exponent of two; everything
+    that is a large number stays apart from what is small beside it, since a sum of
+    them would cost the digits that a large common offset of the logits takes.
     """
 
     logprob_M: torch.Tensor
+    """Nats; 0 where the target is outside [0, V)."""
+    shift_M: torch.Tensor
+    """The largest raw logit, before temperature."""
+    log_sum_M: torch.Tensor
+    """log2 of the sum of 2^d."""
+    entropy_M: torch.Tensor | None
+    """Nats; None if it was not asked for."""
+    target_logit_M: torch.Tensor
+    """The target's raw logit; undefined where the target is outside [0, V)."""
+    mean_exponent_M: torch.Tensor | None
+    """Mean of d under the softmax; None without entropy."""
+
+    @classmethod
+    def empty(cls, hidden_MH: torch.Tensor, with_entropy: bool) -> Statistics:
+        """Room for the statistics of ``hidden_MH``'s rows.
+
+        Apart, not rows of one tensor: a caller may change a result in place, and an odd M
+        would unalign them, for which Triton compiles anew.
+        """
+        M = hidden_MH.shape[0]
+        room = [
+            hidden_MH.new_empty(M, dtype=torch.float32) for _ in range(6 if with_entropy else 4)
+        ]
+        logprob_M, shift_M, log_sum_M, target_logit_M = room[:4]
+        entropy_M, mean_exponent_M = room[4:] if with_entropy else (None, None)
+        return cls(logprob_M, shift_M, log_sum_M, entropy_M, target_logit_M, mean_exponent_M)
+
+    def rows(self, part: slice) -> Statistics:
+        """Views of the tokens in ``part``."""
+        return Statistics(
+            self.logprob_M[part],
+            self.shift_M[part],
+            self.log_sum_M[part],
+            None if self.entropy_M is None else self.entropy_M[part],
+            self.target_logit_M[part],
+            None if self.mean_exponent_M is None else self.mean_exponent_M[part],
+        )
+
+
+class Normaliser(NamedTuple):
+    """The fields of :class:`Statistics` that a backward pass needs."""
+
     shift_M: torch.Tensor
     log_sum_M: torch.Tensor
     entropy_M: torch.Tensor | None
+
+
+Merge = Callable[[Statistics, torch.Tensor, float], Statistics]
+"""From this shard's statistics, its targets [M] (outside [0, V) where another shard owns
+them) and the temperature to the statistics of the whole vocabulary."""
 
 
 class Backend(Protocol):
@@ -43,7 +91,7 @@ class Backend(Protocol):
         hidden_MH: torch.Tensor,
         weight_VH: torch.Tensor,
         target_M: torch.Tensor,
-        statistics: Statistics,
+        normaliser: Normaliser,
         grad_logprob_M: torch.Tensor,
         grad_entropy_M: torch.Tensor | None,
         temperature: float,

@@ -85,15 +85,27 @@ def columns_per_split(
 class Plan:
     """All that a forward and backward pass of one shape decides before it launches."""
 
-    tile: Schedule
+    forward: Schedule
+    backward: Schedule
     tokens_per_chunk: int
     columns_per_split: int
 
 
-def plan(m: int, h: int, v: int, element_size: int, multiprocessors: int) -> Plan:
-    """The plan of M tokens (at least 1), H, V for inputs of ``element_size`` bytes."""
-    tile = tile_schedule(h, element_size)
+def plan(
+    m: int,
+    h: int,
+    v: int,
+    element_size: int,
+    multiprocessors: int,
+    tile: Schedule | None = None,
+) -> Plan:
+    """The plan of M tokens (at least 1), H, V for inputs of ``element_size`` bytes.
+
+    ``tile`` forces the schedule of a tile.
+    """
+    tile = tile or tile_schedule(h, element_size)
     return Plan(
+        tile,
         tile,
         tokens_per_chunk(m, v, tile),
         columns_per_split(m, v, element_size, tile, multiprocessors),

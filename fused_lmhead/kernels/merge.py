@@ -15,6 +15,7 @@ def merge_kernel(
     shift_ptr,  # [M] fp32: largest raw logit
     log_sum_ptr,  # [M] fp32: log2 of the sum of 2^((logit - shift)·scale)
     entropy_ptr,  # [M] fp32, nats
+    mean_exponent_ptr,  # [M] fp32: mean of (logit - shift)·scale under the softmax
     M,
     V: tl.constexpr,
     tiles_n: tl.constexpr,
@@ -61,4 +62,6 @@ def merge_kernel(
     tl.store(shift_ptr + rows, largest, mask=in_rows)
     tl.store(log_sum_ptr + rows, log_sum, mask=in_rows)
     if ENTROPY:
-        tl.store(entropy_ptr + rows, (log_sum - weighted / total) * LN2, mask=in_rows)
+        mean_exponent = weighted / total
+        tl.store(mean_exponent_ptr + rows, mean_exponent, mask=in_rows)
+        tl.store(entropy_ptr + rows, (log_sum - mean_exponent) * LN2, mask=in_rows)

@@ -23,7 +23,7 @@ HEADS = [(8192, 131072), (4096, 131072), (2048, 248320), (7168, 163840), (2880, 
 @pytest.mark.parametrize(("h", "v"), HEADS)
 def test_workspaces_stay_within_their_bounds(h: int, v: int, tp: int, tokens: int):
     chosen = plan(tokens, h, v // tp, 2, 132)
-    tiles_n = ceil_div(v // tp, chosen.tile.block_n)
+    tiles_n = ceil_div(v // tp, chosen.forward.block_n)
     assert 12 * tiles_n * min(tokens, chosen.tokens_per_chunk) <= FORWARD_WORKSPACE
     assert 2 * tokens * chosen.columns_per_split <= BACKWARD_WORKSPACE
 
@@ -36,15 +36,15 @@ def test_workspaces_stay_within_their_bounds(h: int, v: int, tp: int, tokens: in
 )
 def test_any_shape_has_a_plan_of_whole_tiles(m: int, v: int, element_size: int, multiprocessors):
     chosen = plan(m, 4096, v, element_size, multiprocessors)
-    assert chosen.tokens_per_chunk % chosen.tile.block_m == 0
-    assert chosen.tokens_per_chunk >= chosen.tile.block_m
+    assert chosen.tokens_per_chunk % chosen.forward.block_m == 0
+    assert chosen.tokens_per_chunk >= chosen.forward.block_m
     assert 1 <= chosen.columns_per_split <= v
-    assert chosen.columns_per_split == v or chosen.columns_per_split % chosen.tile.block_n == 0
+    assert chosen.columns_per_split == v or chosen.columns_per_split % chosen.forward.block_n == 0
 
 
 def test_splits_fill_whole_waves_where_they_can():
     chosen = plan(8192, 4096, 131072, 2, 132)
-    programs = 8192 // chosen.tile.block_m * chosen.columns_per_split // chosen.tile.block_n
+    programs = 8192 // chosen.forward.block_m * chosen.columns_per_split // chosen.forward.block_n
     assert programs % 132 == 0
 
 

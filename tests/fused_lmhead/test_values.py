@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from problems import (
@@ -15,6 +17,7 @@ from problems import (
 )
 
 from fused_lmhead import fused_linear_logprob
+from fused_lmhead.schedules import Schedule
 
 # M, H, V: aligned, odd everywhere, one token, a vocabulary of one.
 SHAPES = [(64, 64, 512), (37, 48, 301), (1, 17, 33), (5, 16, 1)]
@@ -222,6 +225,34 @@ def test_the_entropy_gradient_alone_is_enough():
         gradients += torch.autograd.grad(entropy, hidden, problem.grad_entropy)
     for gradient in gradients:
         torch.testing.assert_close(gradient, gradients[-1])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_forced_schedule_gives_the_same_values(backend: str):
+    problem = make_problem(37, 48, 301, torch.float32)
+    expected = oracle(problem, 1.0, torch.float64)
+    errors = run(problem, backend, schedule=Schedule(32, 16, 16, 2, 4, 2)).errors(expected)
+    assert max(errors["logprob"], errors["entropy"]) <= 2e-6
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_statistics_mean_what_they_say(backend: str):
+    from fused_lmhead.ops import _backend
+
+    problem = make_problem(37, 48, 301, torch.float32)
+    logits = problem.hidden.double() @ problem.weight.double().T
+    got = _backend(backend, problem.weight, 16, None).forward(
+        problem.hidden, problem.weight, problem.target, 0.7, True
+    )
+    exponents = (logits - got.shift_M.double()[:, None]) * math.log2(math.e) / 0.7
+    expected = {
+        "shift_M": logits.amax(-1),
+        "log_sum_M": exponents.exp2().sum(-1).log2(),
+        "target_logit_M": logits.gather(-1, problem.target[:, None])[:, 0],
+        "mean_exponent_M": (exponents * torch.softmax(logits / 0.7, -1)).sum(-1),
+    }
+    for name, value in expected.items():
+        torch.testing.assert_close(getattr(got, name).double(), value, atol=4e-6, rtol=0, msg=name)
 
 
 def test_hidden_is_cast_to_the_weights_dtype_and_its_gradient_back():
