@@ -1,6 +1,7 @@
 """One function for each kernel: its grid, its operands, its options. Nothing is allocated here.
 
-Every launch goes through these, so that no call site can forget what another passes.
+Every launch goes through these, so that no call site can forget what another passes; so does
+compiling ahead, which gives ``compile_only`` for ``launch`` and tensors of the device 'meta'.
 Legend: m tokens of one launch, H hidden, V vocabulary, n columns of one split.
 """
 
@@ -9,15 +10,20 @@ from __future__ import annotations
 import contextlib
 import math
 from contextlib import AbstractContextManager
-from functools import cache
 
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from fused_lmhead import specialised
+from fused_lmhead.descriptors import boxes
+from fused_lmhead.descriptors import has_tma as has_tma
 from fused_lmhead.kernels.backward import logit_gradient_kernel
 from fused_lmhead.kernels.forward import partials_kernel
 from fused_lmhead.kernels.merge import merge_kernel
-from fused_lmhead.problem import Normaliser, Statistics
+from fused_lmhead.launching import Launch as Launch
+from fused_lmhead.launching import compile_only as compile_only
+from fused_lmhead.launching import launch_now as launch_now
+from fused_lmhead.problem import Kept, Normaliser, Statistics
 from fused_lmhead.schedules import Schedule, ceil_div
 
 _LOG2_E = math.log2(math.e)
@@ -26,14 +32,6 @@ _LOG2_E = math.log2(math.e)
 def on(device: torch.device) -> AbstractContextManager[object]:
     """Triton launches on the current device, which need not be the tensors'."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
-
-
-@cache
-def has_tma(device: torch.device) -> bool:
-    """Whether the device has Hopper's bulk copies; Triton's interpreter plays them."""
-    if device.type == "cpu":
-        return True
-    return torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= 9
 
 
 def _tile_options(tile: Schedule, dtype: torch.dtype) -> dict[str, int | str]:
@@ -50,23 +48,12 @@ def _tile_options(tile: Schedule, dtype: torch.dtype) -> dict[str, int | str]:
     }
 
 
-def _boxes(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor | None:
-    """A TMA descriptor of [rows, columns] boxes, where hardware and alignment allow one."""
-    row_bytes = tensor.stride(0) * tensor.element_size()
-    # A single row or column counts as contiguous whatever its strides; a descriptor differs.
-    if tensor.stride(1) != 1 or tensor.stride(0) < tensor.shape[1]:
-        return None
-    if row_bytes % 16 or tensor.data_ptr() % 16 or not has_tma(tensor.device):
-        return None
-    return TensorDescriptor.from_tensor(tensor, [rows, columns])
-
-
 def _operands(
     hidden_mH: torch.Tensor, weight_VH: torch.Tensor, tile: Schedule
 ) -> tuple[TensorDescriptor | torch.Tensor, TensorDescriptor | torch.Tensor, bool]:
     """Both operands as descriptors, or both as they are; and which of it."""
-    hidden = _boxes(hidden_mH, tile.block_m, tile.block_k)
-    weight = _boxes(weight_VH, tile.block_n, tile.block_k)
+    hidden = boxes(hidden_mH, tile.block_m, tile.block_k)
+    weight = boxes(weight_VH, tile.block_n, tile.block_k)
     if hidden is None or weight is None:
         return hidden_mH, weight_VH, False
     return hidden, weight, True
@@ -81,12 +68,31 @@ def tile_partials(
     temperature: float,
     with_entropy: bool,
     tile: Schedule,
+    kept: Kept | None = None,
+    launch: Launch = launch_now,
 ) -> None:
     """Statistics of each tile into ``partials``: planes·ceil(V / block_n)·m fp32 values,
-    three planes with entropy, else two; and each owned target's raw logit."""
+    three planes with entropy, else two; and each owned target's raw logit. ``kept`` has
+    room for the logits of the m tokens; where they are, tiles are of ``block_n`` columns."""
     (m, H), V = hidden_mH.shape, weight_VH.shape[0]
+    if kept is None and specialised.serves(tile, H, hidden_mH, weight_VH):
+        specialised.tile_partials(
+            hidden_mH,
+            weight_VH,
+            target_m,
+            partials,
+            target_logit_m,
+            _LOG2_E / temperature,
+            with_entropy,
+            tile,
+            launch,
+        )
+        return
     hidden, weight, tma = _operands(hidden_mH, weight_VH, tile)
-    partials_kernel[(ceil_div(m, tile.block_m) * ceil_div(V, tile.block_n),)](
+    kept_boxes = None if kept is None else boxes(kept.numerator_MV, tile.block_m, tile.block_n)
+    launch(
+        partials_kernel,
+        (ceil_div(m, tile.block_m) * ceil_div(V, tile.block_n),),
         hidden,
         weight,
         target_m,
@@ -96,8 +102,13 @@ def tile_partials(
         V,
         H,
         _LOG2_E / temperature,
+        kept_ref=kept_boxes if kept is None or kept_boxes is not None else kept.numerator_MV,
+        kept_largest_ptr=None if kept is None else kept.largest_TM,
+        kept_stride=0 if kept is None else kept.largest_TM.stride(0),
         ENTROPY=with_entropy,
         TMA=tma,
+        KEEP=kept is not None,
+        TMA_KEPT=kept_boxes is not None,
         **_tile_options(tile, weight_VH.dtype),
     )
 
@@ -109,10 +120,13 @@ def merge_partials(
     V: int,
     temperature: float,
     tile: Schedule,
+    launch: Launch = launch_now,
 ) -> None:
     """Merge what ``tile_partials`` left into the [m] fields of ``statistics``."""
     m = target_m.shape[0]
-    merge_kernel[(ceil_div(m, 32),)](
+    launch(
+        merge_kernel,
+        (ceil_div(m, 32),),
         partials,
         target_m,
         statistics.target_logit_M,
@@ -142,12 +156,35 @@ def logit_gradient(
     first_column: int,
     temperature: float,
     tile: Schedule,
+    launch: Launch = launch_now,
 ) -> None:
     """Gradient of the logits of columns ``first_column`` to ``first_column + n`` into ``dz_Mn``."""
     (M, H), V, n = hidden_MH.shape, weight_VH.shape[0], dz_Mn.shape[1]
+    if specialised.serves(tile, H, hidden_MH, weight_VH, dz_Mn):
+        specialised.logit_gradient(
+            hidden_MH,
+            weight_VH,
+            target_M,
+            normaliser,
+            grad_logprob_M,
+            grad_entropy_M,
+            dz_Mn,
+            first_column,
+            _LOG2_E / temperature,
+            1.0 / temperature,
+            tile,
+            launch,
+        )
+        return
     hidden, weight, tma = _operands(hidden_MH, weight_VH, tile)
-    out = _boxes(dz_Mn, tile.block_m, tile.block_n)
-    logit_gradient_kernel[(ceil_div(M, tile.block_m) * ceil_div(n, tile.block_n),)](
+    out = boxes(dz_Mn, tile.block_m, tile.block_n)
+    tiles_n = ceil_div(n, tile.block_n)
+    # A descriptor knows the width. Whole tiles instead of it: were the last split's width no
+    # multiple of 16, Triton would compile anew for it.
+    width = n if out is None else tiles_n * tile.block_n
+    launch(
+        logit_gradient_kernel,
+        (ceil_div(M, tile.block_m) * tiles_n,),
         hidden,
         weight,
         target_M,
@@ -161,7 +198,7 @@ def logit_gradient(
         V,
         H,
         first_column,
-        n,
+        width,
         _LOG2_E / temperature,
         1.0 / temperature,
         ENTROPY=grad_entropy_M is not None,

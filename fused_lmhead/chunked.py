@@ -11,6 +11,7 @@ from fused_lmhead.problem import Normaliser, Statistics
 
 _LOG2_E = math.log2(math.e)
 _LN2 = math.log(2)
+_LOWEST = -1000.0  # an exponent of two far below fp32
 
 
 def _logits(hidden_mH: torch.Tensor, weight_VH: torch.Tensor) -> torch.Tensor:
@@ -28,6 +29,10 @@ class ChunkedBackend:
     """Plain torch over ``chunk_size`` tokens at a time; workspace 3·chunk_size·V fp32 values."""
 
     chunk_size: int
+
+    def kept_tiles(self, m: int, h: int, v: int, dtype: torch.dtype, device: torch.device) -> int:
+        """None: every backward pass recomputes the logits."""
+        return 0
 
     def forward(
         self,
@@ -48,13 +53,17 @@ class ChunkedBackend:
             exponent_mV = _logits(hidden_MH[part], weight_VH)
             here.target_logit_M.copy_(exponent_mV.gather(-1, index_m1).squeeze(-1))
             here.shift_M.copy_(exponent_mV.amax(dim=-1))
-            exponent_mV.sub_(here.shift_M.unsqueeze(-1)).mul_(scale)
+            # Where all logits are -inf, so is the sum's logarithm.
+            finite_m = here.shift_M.masked_fill(here.shift_M == float("-inf"), 0.0)
+            exponent_mV.sub_(finite_m.unsqueeze(-1)).mul_(scale)
             power_mV = exponent_mV.exp2()
             sum_m = power_mV.sum(dim=-1)
             here.log_sum_M.copy_(sum_m.log2())
             target_exponent_m = (here.target_logit_M - here.shift_M) * scale
             here.logprob_M.copy_(((target_exponent_m - here.log_sum_M) * _LN2).where(owned_m, 0.0))
             if here.entropy_M is not None and here.mean_exponent_M is not None:
+                # A logit of -inf has p·log p = 0.
+                exponent_mV.clamp_(min=_LOWEST)
                 here.mean_exponent_M.copy_(power_mV.mul_(exponent_mV).sum(dim=-1) / sum_m)
                 here.entropy_M.copy_((here.log_sum_M - here.mean_exponent_M) * _LN2)
         return statistics
@@ -83,8 +92,12 @@ class ChunkedBackend:
             p_mV = log2_p_mV.exp2()
             factor_mV = grad_logprob_M[part].unsqueeze(-1)
             if grad_entropy_M is not None and normaliser.entropy_M is not None:
-                # d(entropy)/dz = -p·(log p + entropy)
-                log_p_mV = log2_p_mV.mul_(_LN2).add_(normaliser.entropy_M[part].unsqueeze(-1))
+                # d(entropy)/dz = -p·(log p + entropy), 0 for a logit of -inf
+                log_p_mV = (
+                    log2_p_mV.clamp_(min=_LOWEST)
+                    .mul_(_LN2)
+                    .add_(normaliser.entropy_M[part].unsqueeze(-1))
+                )
                 factor_mV = log_p_mV.mul_(grad_entropy_M[part].unsqueeze(-1)).add_(factor_mV)
             dz_mV = p_mV.mul_(factor_mV).neg_()
             owned_m, index_m1 = _owned(target_M[part], V)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import asdict
 from numbers import Integral, Real
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 
 from fused_lmhead.autograd import FusedLinearLogprob, without_autocast
 from fused_lmhead.chunked import ChunkedBackend
-from fused_lmhead.problem import Backend
 from fused_lmhead.reference import reference_linear_logprob
-from fused_lmhead.schedules import Schedule
+from fused_lmhead.schedules import BACKWARD_WORKSPACE, Schedule
+
+if TYPE_CHECKING:
+    from fused_lmhead.launch import TritonBackend
 
 BackendName = Literal["auto", "triton", "torch", "reference"]
 
@@ -35,6 +37,8 @@ def fused_linear_logprob(
     backend: BackendName = ...,
     chunk_size: int = ...,
     schedule: Schedule | None = ...,
+    backward_budget: int = ...,
+    keep_logits_budget: int = ...,
 ) -> torch.Tensor: ...
 
 
@@ -51,6 +55,8 @@ def fused_linear_logprob(
     backend: BackendName = ...,
     chunk_size: int = ...,
     schedule: Schedule | None = ...,
+    backward_budget: int = ...,
+    keep_logits_budget: int = ...,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
@@ -66,6 +72,8 @@ def fused_linear_logprob(
     backend: BackendName = "auto",
     chunk_size: int = 1024,
     schedule: Schedule | None = None,
+    backward_budget: int = BACKWARD_WORKSPACE,
+    keep_logits_budget: int = 0,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Per-token log-probability (and entropy) of an LM head, without its logits.
 
@@ -75,7 +83,13 @@ def fused_linear_logprob(
         entropy = -(softmax(z, -1) * log_softmax(z, -1)).sum(-1)
 
     except that the triton backend never rounds the logits to the inputs' dtype. The product
-    is in the weight's dtype, under autocast too. There is no second derivative.
+    is in the weight's dtype, under autocast too. torch.compile traces it without a graph break.
+    There is no second derivative, no forward-mode one, and no torch.func transform but with
+    the reference backend.
+
+    A logit of -inf has probability 0 and adds nothing to the entropy; in the triton backend's
+    entropy only where a whole tile of columns is -inf: one beside finite logits makes it NaN.
+    A row whose logits are all -inf has log-prob and entropy NaN.
 
     Args:
         hidden: [..., H], fp32, fp16 or bf16; cast to the weight's dtype. Any strides.
@@ -93,6 +107,16 @@ def fused_linear_logprob(
             triton for CUDA tensors where it is installed, else torch.
         chunk_size: tokens per chunk of the torch backend, at least 1.
         schedule: the tiles of the triton backend, instead of its own choice.
+        backward_budget: bytes of logit gradient that the triton backend holds at once in its
+            backward pass; default 1 GiB. At least 16 columns of it must fit. Beside it the
+            pass holds the gradients and, unless all of V fits, 4·M·H bytes.
+        keep_logits_budget: bytes that a forward pass of the triton backend may keep for its
+            backward pass; default 0. Where all logits fit (M·V elements of the weight's dtype,
+            and 4 bytes a token and tile of columns), the backward pass saves one of its three
+            products. They are kept as softmax numerators: of 16 bits, each probability in the
+            gradients then errs by up to half a step of its dtype, like the gradient of the
+            logits itself (fp16: or 3e-8 of the tile's largest). Results and fp32 gradients
+            stay the same. Without gradients to come nothing is kept.
 
     Returns:
         log-probabilities, fp32, of target's shape; with ``return_entropy`` a pair of
@@ -101,10 +125,11 @@ def fused_linear_logprob(
     Raises:
         TypeError: an argument is no tensor or has an unsupported dtype.
         ValueError: shapes, devices, temperature, chunk size or option do not fit.
-        RuntimeError: the backend cannot run here (no triton, no GPU).
+        RuntimeError: the backend cannot run here (no triton, no GPU), or not under torch.func.
     """
     _check_tensors(hidden, weight, target)
     _check_options(temperature, ignore_index, chunk_size)
+    _check_budgets(backward_budget, keep_logits_budget)
     if entropy_requires_grad and not return_entropy:
         raise ValueError("entropy_requires_grad=True needs return_entropy=True")
     if not isinstance(schedule, Schedule | None):
@@ -123,16 +148,35 @@ def fused_linear_logprob(
                 entropy_requires_grad=entropy_requires_grad,
             )
     else:
-        logprob_M, entropy_M = FusedLinearLogprob.apply(  # type: ignore[no-untyped-call]
-            hidden_MH.contiguous(),
-            weight.contiguous(),
-            target_M.contiguous(),
-            _backend(backend, weight, chunk_size, schedule),
-            float(temperature),
-            ignore_index,
-            return_entropy,
-            entropy_requires_grad,
-        )
+        learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+        kept_budget = int(keep_logits_budget) if learns else 0
+        if torch.compiler.is_compiling():
+            logprob_M, entropy_M, *_ = torch.ops.fused_lmhead.linear_logprob(
+                hidden_MH,
+                weight,
+                target_M,
+                float(temperature),
+                ignore_index,
+                return_entropy,
+                entropy_requires_grad,
+                backend,
+                int(chunk_size),
+                *_plain(schedule),
+                int(backward_budget),
+                kept_budget,
+            )
+        else:
+            _refuse_transforms()
+            logprob_M, entropy_M = FusedLinearLogprob.apply(  # type: ignore[no-untyped-call]
+                hidden_MH.contiguous(),
+                weight.contiguous(),
+                target_M.contiguous(),
+                _backend(backend, weight, chunk_size, schedule, backward_budget, kept_budget),
+                float(temperature),
+                ignore_index,
+                return_entropy,
+                entropy_requires_grad,
+            )
     logprob = logprob_M.reshape(target.shape)
     return (logprob, entropy_M.reshape(target.shape)) if return_entropy else logprob
 
@@ -173,6 +217,35 @@ def _check_options(temperature: float, ignore_index: int | None, chunk_size: int
         raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
 
 
+def _check_budgets(backward_budget: int, keep_logits_budget: int) -> None:
+    budgets = (
+        ("backward_budget", backward_budget, 1),
+        ("keep_logits_budget", keep_logits_budget, 0),
+    )
+    for name, value, least in budgets:
+        if not isinstance(value, Integral):
+            raise TypeError(f"{name} must be an integer, got {value!r}")
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def _refuse_transforms() -> None:
+    # What autograd.Function itself asks before it fails with an error of its own.
+    if torch._C._are_functorch_transforms_active():
+        raise RuntimeError(
+            "fused_linear_logprob works under no torch.func transform (grad, vmap, jvp, ...): "
+            "use torch.autograd and leading dimensions, or backend='reference'"
+        )
+
+
+def _plain(schedule: Schedule | None) -> tuple[list[int], str]:
+    """A schedule as an op can take it; see ``library.schedule_of``."""
+    if schedule is None:
+        return [], ""
+    tile = [schedule.block_m, schedule.block_n, schedule.block_k, schedule.group_m]
+    return [*tile, schedule.num_warps, schedule.num_stages], schedule.kind
+
+
 def _check_tensors(hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> None:
     for name, tensor in (("hidden", hidden), ("weight", weight), ("target", target)):
         if not isinstance(tensor, torch.Tensor):
@@ -202,8 +275,13 @@ def _check_tensors(hidden: torch.Tensor, weight: torch.Tensor, target: torch.Ten
 
 
 def _backend(
-    name: BackendName, weight: torch.Tensor, chunk_size: int, schedule: Schedule | None
-) -> Backend:
+    name: BackendName,
+    weight: torch.Tensor,
+    chunk_size: int,
+    schedule: Schedule | None,
+    backward_budget: int = BACKWARD_WORKSPACE,
+    keep_logits_budget: int = 0,
+) -> TritonBackend | ChunkedBackend:
     has_triton = importlib.util.find_spec("triton") is not None
     if name == "auto":
         name = "triton" if weight.is_cuda and has_triton else "torch"
@@ -218,7 +296,7 @@ def _backend(
     # Imported here since triton is optional and costs a second.
     from fused_lmhead.launch import TritonBackend
 
-    return TritonBackend(schedule)
+    return TritonBackend(schedule, backward_budget, keep_logits_budget)
 
 
 def _check_interpreter(weight: torch.Tensor) -> None:

@@ -11,8 +11,27 @@ from typing import NamedTuple, Protocol
 import torch
 
 
+class Kept(NamedTuple):
+    """The logits as a forward pass keeps them, for a backward pass without their product.
+
+    Kept is not a logit but its softmax numerator within one tile of columns: 2^d of
+    d = (logit - tile's largest)·log2(e)/temperature. Rounded to 16 bits it errs relatively, by
+    as little as the logit gradient itself does; a rounded logit would err by its magnitude,
+    at a common offset of 1e4 by 32. The largest of a row is 1 and stays exact.
+    """
+
+    numerator_MV: torch.Tensor
+    """In the weight's dtype."""
+    largest_TM: torch.Tensor
+    """The largest raw logit of each of T tiles and each token, fp32."""
+
+    def rows(self, part: slice) -> Kept:
+        """Views of the tokens in ``part``."""
+        return Kept(self.numerator_MV[part], self.largest_TM[:, part])
+
+
 class Statistics(NamedTuple):
-    """What a forward pass leaves for the backward pass and for a merge of shards, all fp32.
+    """What a forward pass leaves for the backward pass and for a merge of shards, in fp32.
 
     d = (logit - shift)·log2(e)/temperature is a logit's exponent of two; everything
     that is a large number stays apart from what is small beside it, since a sum of
@@ -22,15 +41,17 @@ class Statistics(NamedTuple):
     logprob_M: torch.Tensor
     """Nats; 0 where the target is outside [0, V)."""
     shift_M: torch.Tensor
-    """The largest raw logit, before temperature."""
+    """The largest raw logit, before temperature; -inf where there is no other."""
     log_sum_M: torch.Tensor
-    """log2 of the sum of 2^d."""
+    """log2 of the sum of 2^d; -inf where every logit is -inf."""
     entropy_M: torch.Tensor | None
     """Nats; None if it was not asked for."""
     target_logit_M: torch.Tensor
     """The target's raw logit; undefined where the target is outside [0, V)."""
     mean_exponent_M: torch.Tensor | None
     """Mean of d under the softmax; None without entropy."""
+    kept: Kept | None = None
+    """This shard's own, whatever the statistics were merged with; None if not kept."""
 
     @classmethod
     def empty(cls, hidden_MH: torch.Tensor, with_entropy: bool) -> Statistics:
@@ -48,7 +69,7 @@ class Statistics(NamedTuple):
         return cls(logprob_M, shift_M, log_sum_M, entropy_M, target_logit_M, mean_exponent_M)
 
     def rows(self, part: slice) -> Statistics:
-        """Views of the tokens in ``part``."""
+        """Views of the tokens in ``part``, without what was kept."""
         return Statistics(
             self.logprob_M[part],
             self.shift_M[part],
@@ -65,6 +86,7 @@ class Normaliser(NamedTuple):
     shift_M: torch.Tensor
     log_sum_M: torch.Tensor
     entropy_M: torch.Tensor | None
+    kept: Kept | None = None
 
 
 Merge = Callable[[Statistics, torch.Tensor, float], Statistics]

@@ -34,5 +34,6 @@ def reference_linear_logprob(
     logprob_M = chosen_M.where(owned_M, lse_M.detach() - lse_M)
     if ignore_index is not None:
         logprob_M = logprob_M.where(target_M != ignore_index, 0.0)
-    entropy_M = -(log_p_MV.exp() * log_p_MV).sum(-1)
+    # A logit of -inf has p·log p = 0.
+    entropy_M = -(log_p_MV.exp() * log_p_MV.masked_fill(log_p_MV == -torch.inf, 0.0)).sum(-1)
     return logprob_M, entropy_M if entropy_requires_grad else entropy_M.detach()

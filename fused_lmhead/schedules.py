@@ -5,7 +5,8 @@ Legend: M tokens, H hidden, V vocabulary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 FORWARD_WORKSPACE = 256 * 2**20
 """Bytes of per-tile statistics that a forward pass may hold at once."""
@@ -16,32 +17,82 @@ BACKWARD_WORKSPACE = 2**30
 
 _WIDEST_SPLIT = 16_896
 _SPLIT_COST = 2
+_SMALLEST_BUCKET = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How one tile of logits is computed."""
+    """How one tile of logits is computed, and by which kernel."""
 
     block_m: int
     block_n: int
     block_k: int
     group_m: int
+    """Token tiles of a band, see :func:`fused_lmhead.kernels.tiles.tile_of_program`."""
     num_warps: int
     num_stages: int
+    kind: Literal["tile", "specialised"] = "tile"
 
 
-def tile_schedule(h: int, element_size: int) -> Schedule:
-    """The schedule for rows of ``h`` values of ``element_size`` bytes."""
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What a choice of schedule may depend on."""
+
+    name: str
+    """The driver's, for example 'NVIDIA H200': chips of one architecture differ."""
+    multiprocessors: int
+    shared_memory: int
+    """Bytes that one program may take."""
+    tma: bool
+    """Whether it has Hopper's bulk copies (and so its products that read shared memory)."""
+    hopper: bool = False
+    """Whether it is Hopper itself: the specialised kernels are written in its instructions."""
+
+
+HOPPER = Gpu("NVIDIA H200", 132, 232_448, tma=True, hopper=True)
+
+_RULE = (
+    # 128x256 rather than 256x128: each token row then has half as many tiles, so half the
+    # statistics to write and merge, and fewer live registers in the epilogue. Three stages of
+    # 48 KiB fill Hopper's shared memory; 64 columns of bf16 are one 128-byte swizzle line.
+    Schedule(block_m=128, block_n=256, block_k=64, group_m=16, num_warps=8, num_stages=3),
+    Schedule(block_m=128, block_n=128, block_k=64, group_m=16, num_warps=8, num_stages=3),
+    Schedule(block_m=128, block_n=128, block_k=32, group_m=16, num_warps=8, num_stages=3),
+    Schedule(block_m=64, block_n=64, block_k=32, group_m=16, num_warps=4, num_stages=2),
+)
+
+
+def shared_memory(schedule: Schedule, element_size: int, tma: bool) -> int:
+    """Bytes of shared memory that a program takes at most, forward or backward.
+
+    Compiled kernels take these: with bulk copies each stage has a buffer of its own, without
+    them one stage's operands are in registers; the backward's output tile goes through the
+    buffers afterwards, or has its own if specialised. The rest, barriers, is a few bytes.
+    """
+    buffers = schedule.num_stages if tma else max(1, schedule.num_stages - 1)
+    operands = buffers * (schedule.block_m + schedule.block_n) * schedule.block_k
+    output = schedule.block_m * schedule.block_n
+    both = operands + output if schedule.kind == "specialised" else max(operands, output)
+    return both * element_size + 1024
+
+
+def tile_schedule(h: int, element_size: int, gpu: Gpu = HOPPER) -> Schedule:
+    """The schedule for rows of ``h`` values of ``element_size`` bytes, where none is measured."""
     if element_size == 4:
         # fp32 products run on the plain ALUs, and the compensated sum doubles their
         # accumulators: registers, not bandwidth, are short.
         return Schedule(block_m=64, block_n=64, block_k=16, group_m=8, num_warps=4, num_stages=2)
-    # 128x256 rather than 256x128: each token row then has half as many tiles, so half the
-    # statistics to write and merge, and fewer live registers in the epilogue. Three stages of
-    # 48 KiB fill Hopper's shared memory; 64 columns of bf16 are one 128-byte swizzle line.
+    fitting = (
+        tile for tile in _RULE if shared_memory(tile, element_size, gpu.tma) <= gpu.shared_memory
+    )
+    tile = next(fitting, _RULE[-1])
     # A band's tokens take group·128·H·2 bytes of L2: wider bands fit where rows are short.
-    group = 32 if h <= 2048 else 16
-    return Schedule(block_m=128, block_n=256, block_k=64, group_m=group, num_warps=8, num_stages=3)
+    return replace(tile, group_m=32) if h <= 2048 else tile
+
+
+def token_bucket(m: int) -> int:
+    """The power of two that stands for ``m`` tokens in a choice; launches use ``m`` itself."""
+    return max(_SMALLEST_BUCKET, 1 << (m - 1).bit_length())
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -61,7 +112,11 @@ def tokens_per_chunk(m: int, v: int, schedule: Schedule) -> int:
 
 
 def columns_per_split(
-    m: int, v: int, element_size: int, schedule: Schedule, multiprocessors: int
+    m: int,
+    v: int,
+    element_size: int,
+    schedule: Schedule,
+    multiprocessors: int,
 ) -> int:
     """Vocabulary columns of one backward split: whole tiles, at most 2^30 bytes of gradient.
 
@@ -74,9 +129,9 @@ def columns_per_split(
 
     def cost(width: int) -> int:
         splits, rest = divmod(tiles_n, width)
-        waves = splits * ceil_div(tiles_m * width, multiprocessors)
-        waves += ceil_div(tiles_m * rest, multiprocessors)
-        return waves + _SPLIT_COST * ceil_div(tiles_n, width)
+        waves = splits * -(-tiles_m * width // multiprocessors)
+        waves += -(-tiles_m * rest // multiprocessors)
+        return waves + _SPLIT_COST * (splits + (rest > 0))
 
     return min(v, min(range(limit, 0, -1), key=cost) * schedule.block_n)
 
@@ -98,15 +153,17 @@ def plan(
     element_size: int,
     multiprocessors: int,
     tile: Schedule | None = None,
+    backward: Schedule | None = None,
 ) -> Plan:
     """The plan of M tokens (at least 1), H, V for inputs of ``element_size`` bytes.
 
-    ``tile`` forces the schedule of a tile.
+    ``tile`` is the schedule of a tile, ``backward`` the backward pass' own where it has one.
     """
     tile = tile or tile_schedule(h, element_size)
+    backward = backward or tile
     return Plan(
         tile,
-        tile,
+        backward,
         tokens_per_chunk(m, v, tile),
-        columns_per_split(m, v, element_size, tile, multiprocessors),
+        columns_per_split(m, v, element_size, backward, multiprocessors),
     )

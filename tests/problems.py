@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
 
+from fused_lmhead import fused_linear_logprob
 from fused_lmhead.reference import reference_linear_logprob
 
-BACKENDS = [
-    "torch",
-    pytest.param(
-        "triton",
-        marks=pytest.mark.skipif(
-            os.environ.get("TRITON_INTERPRET") != "1", reason="CPU tensors need the interpreter"
-        ),
-    ),
-]
+INTERPRETED = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") != "1", reason="CPU tensors need the interpreter"
+)
+BACKENDS = ["torch", pytest.param("triton", marks=INTERPRETED)]
 
 
 @dataclass(frozen=True)
@@ -83,6 +80,22 @@ def solve(problem: Problem, evaluate: Evaluate) -> Solution:
     )
     values = (logprob.detach(), entropy.detach(), d_hidden, d_weight)
     return Solution(*(value.double() for value in values))
+
+
+def fused(problem: Problem, backend: str, **options: Any) -> Solution:
+    """The public function's solution, entropy differentiable; see its options."""
+    return solve(
+        problem,
+        lambda hidden, weight, target: fused_linear_logprob(
+            hidden,
+            weight,
+            target,
+            return_entropy=True,
+            entropy_requires_grad=True,
+            backend=backend,
+            **options,
+        ),
+    )
 
 
 def oracle(problem: Problem, temperature: float, dtype: torch.dtype) -> Solution:

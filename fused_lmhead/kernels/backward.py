@@ -8,7 +8,10 @@ from fused_lmhead.kernels.tiles import targets_in_tile, tile_of_program, tile_pr
 LN2 = tl.constexpr(0.6931471805599453)
 
 
-@triton.jit(do_not_specialize=["M", "first_column"])
+@triton.jit(
+    do_not_specialize=["M", "first_column"],
+    do_not_specialize_on_alignment=["target_ptr", "grad_logprob_ptr", "grad_entropy_ptr"],
+)
 def logit_gradient_kernel(
     hidden_ref,  # [M, H], see tile_product
     weight_ref,  # [V, H]
@@ -65,6 +68,8 @@ def logit_gradient_kernel(
         entropy = tl.load(entropy_ptr + rows, in_rows, other=0.0)
         grad_entropy = tl.load(grad_entropy_ptr + rows, in_rows, other=0.0) * inverse_temperature
         constant = grad + grad_entropy * entropy
+        # A logit of -inf has p·log p = 0: any finite logarithm does.
+        log2_p = tl.maximum(log2_p, -1000.0)
         dz = -p * (constant[:, None] + (grad_entropy * LN2)[:, None] * log2_p)
     else:
         dz = -p * grad[:, None]

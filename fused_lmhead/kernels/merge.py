@@ -6,7 +6,7 @@ import triton.language as tl
 LN2 = tl.constexpr(0.6931471805599453)
 
 
-@triton.jit(do_not_specialize=["M"])
+@triton.jit(do_not_specialize=["M"], do_not_specialize_on_alignment=["target_ptr"])
 def merge_kernel(
     partials_ptr,  # [3, tiles_n, M] fp32, see partials_kernel
     target_ptr,  # [M] int64
@@ -43,7 +43,9 @@ def merge_kernel(
     weighted = tl.zeros((BLOCK_M,), tl.float32)
     for first in range(0, tiles_n, BLOCK_T):
         here = (tiles < tiles_n - first)[:, None] & in_rows[None, :]
-        tile_max = tl.load(at, here, other=0.0)
+        tile_max = tl.load(at, here, other=float("-inf"))
+        # A tile of -inf alone adds nothing; its sums are NaN.
+        here &= tile_max != float("-inf")
         tile_sum = tl.load(at + plane, here, other=0.0)
         exponent = tl.where(here, (tile_max - largest[None, :]) * scale, 0.0)
         power = tl.exp2(exponent)

@@ -23,7 +23,9 @@ def add_product(logits, carry, hidden, weight, PRECISION: tl.constexpr):
     if PRECISION == "ieee":
         part = tl.dot(hidden, weight, input_precision="ieee") - carry
         total = logits + part
-        return total, (total - logits) - part
+        lost = (total - logits) - part
+        # Where the sum is infinite there is nothing to make up for.
+        return total, tl.where(lost == lost, lost, 0.0)
     else:
         return tl.dot(hidden, weight, logits, input_precision=PRECISION), carry
 

@@ -1,4 +1,4 @@
-"""Plans are pure functions of the shape: bounds and waves, no GPU."""
+"""Schedules and plans are pure functions of shape and GPU: bounds, waves, memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,29 @@ from fused_lmhead import describe_schedule
 from fused_lmhead.schedules import (
     BACKWARD_WORKSPACE,
     FORWARD_WORKSPACE,
+    HOPPER,
+    Gpu,
+    Schedule,
     ceil_div,
     plan,
+    shared_memory,
+    tile_schedule,
+    token_bucket,
 )
 
 HEADS = [(8192, 131072), (4096, 131072), (2048, 248320), (7168, 163840), (2880, 201088)]
+
+# Shared memory that Triton 3.6 gave the forward and the backward kernel, in bf16: for sm_90
+# with TMA, for sm_80 without.
+COMPILED = [
+    (Schedule(128, 256, 64, 16, 8, 3), 147_480, 98_304),
+    (Schedule(256, 128, 64, 8, 8, 4), 196_640, 147_456),
+    (Schedule(128, 256, 128, 16, 8, 2), 196_624, 98_304),
+    (Schedule(128, 256, 32, 16, 8, 4), 98_336, 73_728),
+    (Schedule(128, 128, 32, 8, 8, 3), 49_176, 32_768),
+    (Schedule(64, 256, 64, 16, 4, 3), 122_904, 81_920),
+    (Schedule(64, 64, 32, 8, 4, 2), 16_400, 8_192),
+]
 
 
 @pytest.mark.parametrize("tokens", [2048, 32768, 262144])
@@ -46,6 +64,44 @@ def test_splits_fill_whole_waves_where_they_can():
     chosen = plan(8192, 4096, 131072, 2, 132)
     programs = 8192 // chosen.forward.block_m * chosen.columns_per_split // chosen.forward.block_n
     assert programs % 132 == 0
+
+
+def test_each_pass_is_planned_for_its_own_tiles():
+    wide, narrow = Schedule(128, 256, 64, 16, 8, 3), Schedule(64, 64, 32, 16, 4, 2)
+    chosen = plan(2**18, 4096, 131072, 2, 132, wide, narrow)
+    assert (chosen.forward, chosen.backward) == (wide, narrow)
+    assert chosen.tokens_per_chunk == plan(2**18, 4096, 131072, 2, 132, wide).tokens_per_chunk
+    assert chosen.columns_per_split == plan(2**18, 4096, 131072, 2, 132, narrow).columns_per_split
+
+
+@pytest.mark.parametrize(
+    ("tokens", "bucket"),
+    [(20_000, 32_768), (40_000, 65_536), (32_768, 32_768), (32_769, 65_536), (1, 128), (129, 256)],
+)
+def test_buckets_are_powers_of_two(tokens: int, bucket: int):
+    assert token_bucket(tokens) == bucket
+
+
+@pytest.mark.parametrize(("schedule", "with_tma", "without"), COMPILED, ids=str)
+def test_shared_memory_is_what_compiled_kernels_take_at_most(schedule, with_tma, without):
+    estimate = shared_memory(schedule, 2, tma=True)
+    assert with_tma <= estimate <= with_tma + 1024
+    estimate = shared_memory(schedule, 2, tma=False)
+    # The output tile goes through it too, which sm_80's kernels store directly.
+    assert without <= estimate <= max(without, 2 * schedule.block_m * schedule.block_n) + 1024
+
+
+@pytest.mark.parametrize("limit", [232_448, 166_912, 101_376, 65_536, 49_152])
+@pytest.mark.parametrize("element_size", [2, 4])
+def test_the_rule_fits_small_cards(limit: int, element_size: int):
+    gpu = Gpu("a card", 80, limit, tma=limit > 200_000)
+    tile = tile_schedule(4096, element_size, gpu)
+    assert shared_memory(tile, element_size, gpu.tma) <= limit
+
+
+def test_the_rule_for_hopper_is_the_default():
+    assert tile_schedule(4096, 2) == tile_schedule(4096, 2, HOPPER)
+    assert tile_schedule(2048, 2).group_m > tile_schedule(4096, 2).group_m
 
 
 def test_the_choice_can_be_asked_for():

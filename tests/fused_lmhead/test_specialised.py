@@ -1,0 +1,129 @@
+"""The warp-specialised Hopper kernels: compiled here, compared with the tile kernels on a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from problems import make_problem
+
+from fused_lmhead import fused_linear_logprob
+from fused_lmhead.schedules import Schedule
+from fused_lmhead.specialised import serves
+
+SPECIALISED = Schedule(128, 256, 64, 16, 8, 3, "specialised")
+TILE = replace(SPECIALISED, kind="tile")
+
+on_hopper = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9,
+    reason="needs a Hopper GPU",
+)
+
+
+def compiled_for_hopper(kernel: str, entropy: bool) -> dict[str, int]:
+    """What ``hopper_compile.py`` says of the kernel; a process apart, since the tests'
+    interpreter takes the place of Triton's library functions."""
+    pytest.importorskip("triton")
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    here = Path(__file__).parents[1]
+    environment["PYTHONPATH"] = str(here.parent)
+    done = subprocess.run(
+        [sys.executable, here / "hopper_compile.py", kernel, str(int(entropy))],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_forward_kernel_keeps_its_tile_in_registers():
+    compiled = compiled_for_hopper("partials_specialised_kernel", entropy=True)
+    assert compiled["products"] > 0
+    assert compiled["spills"] == 0
+    assert compiled["shared"] <= 232_448
+
+
+def test_the_backward_kernel_hardly_leaves_registers():
+    compiled = compiled_for_hopper("logit_gradient_specialised_kernel", entropy=True)
+    # Two values that outlive the product, stored and loaded once a tile.
+    assert compiled["spills"] <= 4
+    assert compiled["shared"] <= 232_448
+
+
+def test_it_serves_only_what_it_can_read_and_count():
+    hidden = torch.empty(64, 256, dtype=torch.bfloat16)
+    assert not serves(SPECIALISED, 256, hidden)  # no GPU
+    assert not serves(TILE, 256, hidden)
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_it_serves_no_short_unaligned_or_fp32_rows():
+    def rows(h: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+        return torch.empty(64, h, dtype=dtype, device="cuda")
+
+    assert serves(SPECIALISED, 256, rows(256))
+    assert serves(SPECIALISED, 136, rows(136))
+    assert not serves(SPECIALISED, 128, rows(128))
+    assert not serves(SPECIALISED, 333, rows(333))
+    assert not serves(SPECIALISED, 256, rows(256, torch.float32))
+    assert not serves(replace(SPECIALISED, block_n=128), 256, rows(256))
+
+
+# M, H, V: one tile, ragged everywhere, one token, many tiles a program, the shortest rows.
+SHAPES = [(128, 256, 256), (300, 2880, 10008), (1, 192, 1000), (1000, 512, 70000), (257, 136, 4104)]
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.timeout(60)  # a lost barrier hangs
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_it_agrees_with_the_tile_kernels(shape: tuple[int, int, int], dtype: torch.dtype):
+    problem = make_problem(*shape, dtype, device="cuda")
+    problem.target[0] = shape[2] - 1
+    results = []
+    for schedule in (SPECIALISED, TILE):
+        for differentiable in (True, False):
+            hidden = problem.hidden.detach().requires_grad_()
+            weight = problem.weight.detach().requires_grad_()
+            logprob, entropy = fused_linear_logprob(
+                hidden,
+                weight,
+                problem.target,
+                temperature=0.7,
+                return_entropy=True,
+                entropy_requires_grad=differentiable,
+                schedule=schedule,
+            )
+            outputs, grads = (logprob,), (problem.grad_logprob,)
+            if differentiable:
+                outputs, grads = (*outputs, entropy), (*grads, problem.grad_entropy)
+            gradients = torch.autograd.grad(outputs, (hidden, weight), grads)
+            results.append((logprob.detach(), entropy.detach(), *gradients))
+    for specialised, tile in zip(results[:2], results[2:], strict=True):
+        for got, expected in zip(specialised, tile, strict=True):
+            # The same products in the same order; only the epilogue's sums may be ordered anew.
+            torch.testing.assert_close(got, expected, atol=4e-6, rtol=2 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.timeout(60)
+def test_a_thousand_runs_agree_bit_by_bit():
+    problem = make_problem(512, 512, 33000, torch.bfloat16, device="cuda")
+
+    def run() -> torch.Tensor:
+        return fused_linear_logprob(
+            problem.hidden, problem.weight, problem.target, schedule=SPECIALISED
+        )
+
+    first = run()
+    assert all(torch.equal(first, run()) for _ in range(1000))
