@@ -1,0 +1,125 @@
+"""The LM head whose vocabulary is spread over the ranks of a group (tensor parallelism).
+
+Legend: M tokens, the same ones on every rank; H hidden, replicated; V rows of this rank's
+weight shard, which need not be equally many on every rank.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import torch
+import torch.distributed as dist
+
+from fused_lmhead.autograd import FusedLinearLogprob
+from fused_lmhead.ops import BackendName, _backend, _check_options, _check_tensors
+from fused_lmhead.parallel.groups import place_in
+from fused_lmhead.parallel.hidden_gradient import SummedHiddenGradient
+from fused_lmhead.parallel.merging import merge_over
+from fused_lmhead.parallel.schedules import settle_schedules
+from fused_lmhead.problem import Backend
+
+CHUNK_SIZE = 1024
+"""Tokens per chunk of the torch backend where the caller names none."""
+
+
+def vocab_parallel_logprob(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    vocab_start_index: int,
+    vocab_end_index: int,
+    group: dist.ProcessGroup | None,
+    temperature: float = 1.0,
+    return_entropy: bool = False,
+    entropy_requires_grad: bool = False,
+    ignore_index: int | None = None,
+    backend: BackendName = "auto",
+    chunk_size: int = CHUNK_SIZE,
+    sum_hidden_gradient: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """``fused_linear_logprob`` of a vocabulary that is spread over ``group``.
+
+    Collective calls: one MAX and one SUM of per-token statistics in forward, none in
+    backward unless ``sum_hidden_gradient``; while schedules are searched for, a broadcast
+    where a token bucket is new. Every rank of the group must make the call, with
+    the same tokens and options. A rank that does not come ends it by the group's timeout.
+
+    Args:
+        hidden: [..., H], the same on every rank of the group; cast to the weight's dtype.
+        weight: [V, H], this rank's rows of the LM head.
+        target: [...], ids in the whole vocabulary. Where no rank owns it the log-prob is 0
+            and its gradient that of ``-logsumexp(z)``.
+        vocab_start_index: the id of the first of this rank's rows.
+        vocab_end_index: one past the id of the last; the range must have V ids.
+        group: the ranks that share the vocabulary; None: ``weight`` is all of it.
+        temperature: divides the logits.
+        return_entropy: also return the entropy in nats, of the whole vocabulary.
+        entropy_requires_grad: make the entropy differentiable.
+        ignore_index: such a target has log-prob 0 and no log-prob gradient.
+        backend: "triton", "torch" (chunked over tokens) or "auto".
+        chunk_size: tokens per chunk of the torch backend, all leading dimensions together.
+        sum_hidden_gradient: sum the gradient of ``hidden`` over the group in backward, in
+            the weight's dtype. If False it is **this rank's part** only, and the caller (for
+            example Megatron's copy to the tensor-parallel region) sums it. The gradient of
+            ``weight`` is the shard's own either way.
+
+    Returns:
+        log-probabilities, fp32, of target's shape, the same on every rank; with
+        ``return_entropy`` a pair of them and the entropies.
+
+    Raises:
+        TypeError: an argument is no tensor or has an unsupported dtype.
+        ValueError: shapes, devices, range, group or options do not fit.
+        RuntimeError: the backend cannot run here, or a rank of the group did not answer.
+    """
+    _check_tensors(hidden, weight, target)
+    _check_options(temperature, ignore_index, chunk_size)
+    _check_range(vocab_start_index, vocab_end_index, weight.shape[0])
+    if entropy_requires_grad and not return_entropy:
+        raise ValueError("entropy_requires_grad=True needs return_entropy=True")
+    hidden_MH = hidden.to(weight.dtype).reshape(-1, weight.shape[1]).contiguous()
+    chosen: Backend = _shard_backend(backend, weight, chunk_size)
+    merge = None
+    if group is not None and place_in(group, "the vocabulary-parallel group").size > 1:
+        learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+        settle_schedules(
+            chosen, hidden_MH, weight, return_entropy, entropy_requires_grad, learns, group
+        )
+        merge = merge_over(group, weight.shape[0])
+        if sum_hidden_gradient:
+            chosen = SummedHiddenGradient(chosen, group)
+    logprob_M, entropy_M = FusedLinearLogprob.apply(  # type: ignore[no-untyped-call]
+        hidden_MH,
+        weight.contiguous(),
+        # Ids relative to this shard: what another owns falls outside [0, V).
+        target.reshape(-1).long().contiguous() - vocab_start_index,
+        chosen,
+        float(temperature),
+        None if ignore_index is None else ignore_index - vocab_start_index,
+        return_entropy,
+        entropy_requires_grad,
+        merge,
+    )
+    logprob = logprob_M.reshape(target.shape)
+    return (logprob, entropy_M.reshape(target.shape)) if return_entropy else logprob
+
+
+def _shard_backend(name: BackendName, weight: torch.Tensor, chunk_size: int) -> Backend:
+    if name == "reference":
+        raise ValueError("backend 'reference' has no shards: use 'triton', 'torch' or 'auto'")
+    return _backend(name, weight, chunk_size, None)
+
+
+def _check_range(start: int, end: int, rows: int) -> None:
+    for name, value in (("vocab_start_index", start), ("vocab_end_index", end)):
+        if not isinstance(value, Integral):
+            raise TypeError(f"{name} must be an integer, got {value!r}")
+    if start < 0:
+        raise ValueError(f"vocab_start_index must not be negative, got {start}")
+    if end - start != rows:
+        raise ValueError(
+            f"vocab_start_index {start} to vocab_end_index {end} are {end - start} ids, "
+            f"but the weight has {rows} rows"
+        )
