@@ -86,6 +86,8 @@ def tile_schedule(h: int, element_size: int, gpu: Gpu = HOPPER) -> Schedule:
         tile for tile in _RULE if shared_memory(tile, element_size, gpu.tma) <= gpu.shared_memory
     )
     tile = next(fitting, _RULE[-1])
+    if gpu.hopper and tile == _RULE[0]:
+        tile = replace(tile, kind="specialised")
     # A band's tokens take group·128·H·2 bytes of L2: wider bands fit where rows are short.
     return replace(tile, group_m=32) if h <= 2048 else tile
 
