@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -29,8 +30,8 @@ from asv.console import log
 from asv.machine import Machine
 
 from asv_benchmarks.device import DeviceError, accelerator, visible_gpu
-from asv_benchmarks.tiers import expression
-from asv_benchmarks.workloads import BY_NAME, DEFAULT_TIER, Device, Workload, runs_on
+from asv_benchmarks.tiers import DEFAULT_TIER, expression
+from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
 
 
 def new_run_id() -> str:
@@ -77,20 +78,19 @@ def with_accelerator(load: Callable[..., Machine]) -> Callable[..., Machine]:
 def select_runnable(benchmarks: Benchmarks, device: Device) -> int:
     """Unselect the combinations that ``device`` cannot run; how many those were.
 
-    Benchmarks with other parameters than (model, tokens, tp) are left alone.
+    Benchmarks whose first parameters are not (model, tokens, tp) are left alone.
     """
     dropped = 0
     for name in list(benchmarks):
         benchmark = benchmarks[name]
-        if benchmark["param_names"] != ["model", "tokens", "tp"]:
+        if benchmark["param_names"][:3] != ["model", "tokens", "tp"]:
             continue
-        models, tokens, tps = ([ast.literal_eval(v) for v in p] for p in benchmark["params"])
+        values = [[ast.literal_eval(value) for value in p] for p in benchmark["params"]]
+        combinations = list(itertools.product(*values))
         selection = benchmarks.benchmark_selection[name]
         kept = []
         for index in selection:
-            rest, tp = divmod(index, len(tps))
-            model, token = divmod(rest, len(tokens))
-            workload = Workload(models[model], tokens[token], tps[tp])
+            workload = Workload(*combinations[index][:3])
             if workload.model not in BY_NAME or runs_on(workload, device):
                 kept.append(index)
         dropped += len(selection) - len(kept)
@@ -120,8 +120,7 @@ def _discover(
         device: Device = ours[0].device
         if not regex:
             tier = DEFAULT_TIER[device]
-            # Benchmarks with other parameters have no tier.
-            regex = [expression(tier), r"^[^(]*$"]
+            regex = [expression(tier)]
             log.info(f"No --bench: the {tier!r} tier, the default of a {device}")
         benchmarks = original(conf, repo, environments, commit_hash, regex=regex, check=check)
         dropped = select_runnable(benchmarks, device)

@@ -11,6 +11,7 @@ from asv_benchmarks.calls import BACKEND, fused_function
 from asv_benchmarks.graph import Outputs
 from asv_benchmarks.harness import Family
 from asv_benchmarks.inputs import make_inputs
+from asv_benchmarks.nominal import Work
 from asv_benchmarks.workloads import Device, Workload
 
 
@@ -18,6 +19,7 @@ class ForwardBackward(Family):
     """Log-probs and the gradients of hidden and weight, for a gradient per token."""
 
     family = "forward_backward"
+    work = Work(products=4)  # the logits again, and two gradients
 
     def prepare(
         self, fused_lmhead: ModuleType, workload: Workload, device: Device

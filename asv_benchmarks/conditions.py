@@ -22,6 +22,14 @@ CLOCK_EVENT_REASONS = {
     0x100: "display_clock_setting",
 }
 
+# A clock under one of these is not the code's doing. The power cap is: it comes with load.
+FORCED_DOWN = (
+    "hw_slowdown",
+    "sw_thermal_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -43,6 +51,14 @@ class Conditions:
     temperature_c: float | None = None
     clock_event_reasons: tuple[str, ...] = ()
     other_processes: int | None = None
+
+    @property
+    def disturbed_by(self) -> tuple[str, ...]:
+        """What makes the round one not to be believed; empty for a good one."""
+        found = [name for name in self.clock_event_reasons if name in FORCED_DOWN]
+        if self.other_processes:
+            found.append(f"{self.other_processes} other processes on the GPU")
+        return tuple(found)
 
 
 class Monitor(Protocol):

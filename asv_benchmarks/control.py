@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -17,20 +18,25 @@ LARGEST_LOGITS_BYTES = 32 * 2**30
 
 
 class Control(Family):
-    """The library's ``hidden @ weight.T``, logits written: what a fused pass is held against."""
+    """The library's ``hidden @ weight.T``, logits written: what a fused pass is held against.
+
+    Where the logits would pass ``LARGEST_LOGITS_BYTES``, a slice of the tokens is timed and
+    scaled to all of them; the record's ``measured_tokens`` says so.
+    """
 
     family = "control"
+    plantable = False
+
+    def portion(self, workload: Workload, device: Device) -> Workload:
+        tokens = workload.tokens
+        while tokens * workload.v * (2 if device == "gpu" else 4) > LARGEST_LOGITS_BYTES:
+            tokens //= 2
+        return replace(workload, tokens=tokens)
 
     def prepare(
         self, fused_lmhead: ModuleType, workload: Workload, device: Device
     ) -> Callable[[], Outputs]:
         del fused_lmhead
-        size = workload.m * workload.v * (2 if device == "gpu" else 4)
-        if size > LARGEST_LOGITS_BYTES:
-            raise NotImplementedError(
-                f"the logits would take {size / 2**30:.0f} GiB, "
-                f"the control stops at {LARGEST_LOGITS_BYTES // 2**30}"
-            )
         inputs = make_inputs(workload, device)
         logits_MV = inputs.hidden.new_empty(workload.m, workload.v)
 

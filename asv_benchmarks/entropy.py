@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from asv_benchmarks.baselines import ENTROPY_CHUNK, chunked_entropy
+from asv_benchmarks.baselines import ENTROPY_CHUNK, ENTROPY_PASS, chunked_entropy
 from asv_benchmarks.calls import BACKEND, fused_function
 from asv_benchmarks.graph import Outputs
 from asv_benchmarks.harness import Family
 from asv_benchmarks.inputs import make_inputs
+from asv_benchmarks.nominal import Work
 from asv_benchmarks.workloads import Device, Workload
 
 
@@ -48,6 +49,7 @@ class TwoPass(Family):
 
     family = "two_pass"
     entropy = "metric"
+    work = Work(products=1 + ENTROPY_PASS.products, logit_ps=ENTROPY_PASS.logit_ps)
 
     def prepare(
         self, fused_lmhead: ModuleType, workload: Workload, device: Device

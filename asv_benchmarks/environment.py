@@ -156,6 +156,8 @@ class CheckoutEnvironment(Environment):  # type: ignore[misc]  # asv has no type
         )
         # CUDA then numbers GPUs as NVML does.
         merged["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        # Whoever asks at import whether there is a GPU then asks NVML: the fork stays sound.
+        merged["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
         if self.gpu is None:
             merged["CUDA_VISIBLE_DEVICES"] = ""
         return merged

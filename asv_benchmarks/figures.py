@@ -6,7 +6,7 @@
 ``ratios`` divides each series by the cuBLAS control of its shape. ``agreement``
 compares two runs of one commit, or, of a single one, its first round with its last:
 two processes with all the others between them. A series' value is the median of its
-rounds' values.
+rounds' values. Both look at the times of calls on a shape and at nothing else.
 """
 
 from __future__ import annotations
@@ -34,6 +34,16 @@ class Key(NamedTuple):
         return self[1:]
 
 
+def is_time_of_shape(record: Mapping[str, Any]) -> bool:
+    """Whether a good round timed a call whose shape is all that its parameters say."""
+    return (
+        record["status"] == "ok"
+        and record["unit"] == "ms"
+        and record["protocol"] != "fresh-process"
+        and set(record["params"]) == {"model", "tokens", "tp"}
+    )
+
+
 def load_rounds(results: Path, commit: str) -> dict[Key, list[float]]:
     """Values in ms, by round, of the newest run of ``commit`` (a prefix of its hash).
 
@@ -43,7 +53,7 @@ def load_rounds(results: Path, commit: str) -> dict[Key, list[float]]:
     for path in sorted(results.glob("rounds/*.jsonl")):
         for line in filter(None, path.read_text(encoding="utf-8").split("\n")):
             record: dict[str, Any] = json.loads(line)
-            if record["status"] != "ok" or not record["commit"].startswith(commit):
+            if not (is_time_of_shape(record) and record["commit"].startswith(commit)):
                 continue
             key = Key(record["family"], **record["params"])
             rounds.setdefault(key, {}).setdefault(record["run"], []).append(record["value"])

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable
 
 import torch
 
+from asv_benchmarks import preload  # noqa: F401  # here, as every family imports this module
 from asv_benchmarks.timing import MismatchError
-
-if os.environ.get("LMHEAD_BENCH_DEVICE") == "gpu":
-    # Every process of a GPU run needs it: the fork server imports it once for all.
-    with contextlib.suppress(ImportError):
-        import triton  # noqa: F401
 
 Outputs = tuple[torch.Tensor, ...]
 

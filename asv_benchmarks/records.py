@@ -27,7 +27,13 @@ class RoundRecord:
 
     ``samples`` and ``value`` are in ``unit``, ``gap_ms`` in ms, ``started_at``
     ISO 8601 UTC. Unknown is None. ``round`` counts from 0 within (run, commit,
-    benchmark, params).
+    benchmark, params). ``disturbed_by`` says why a measurement is not to be believed:
+    a clock held down by heat or hardware, another process on the GPU.
+    ``measured_tokens`` is less than ``m`` where a slice was timed and the samples
+    scaled to the whole. ``planted`` is the fraction of extra work put in on purpose,
+    ``inputs`` the distribution of what was computed with.
+    ``seconds`` is what the process spent: up to the end of its first call in ``setup``,
+    on the ``capture`` of a graph, and on the ``whole``.
     """
 
     schema: int = SCHEMA
@@ -61,12 +67,17 @@ class RoundRecord:
     temperature_c: float | None = None
     clock_event_reasons: tuple[str, ...] = ()
     other_gpu_processes: int | None = None
-    m: int
-    h: int
-    v: int
+    disturbed_by: tuple[str, ...] = ()
+    m: int | None
+    h: int | None
+    v: int | None
+    measured_tokens: int | None = None
+    planted: float | None = None
+    inputs: str | None = None
     entropy: Literal["off", "metric", "grad"]
     schedule: dict[str, Any] | None = None
     fused_lmhead_file: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def to_line(self) -> str:
         """One line of JSON with its newline. ValueError if a number is not finite."""

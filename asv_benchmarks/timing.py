@@ -3,7 +3,8 @@
 Why each rule, on a GPU whose clocks are not locked: host jitter goes with graph
 replay; power capping goes with an idle gap before each sample; a kernel far under
 0.3 ms must not be paced, since the clock idles down; one over 20 ms is capped inside
-itself, where the minimum after a gap of three lengths holds best.
+itself, where the minimum after a gap of three lengths holds best. Lengths are nominal
+ones (``nominal.py``): near a limit, measured ones would mix two protocols in a series.
 ``python -m asv_benchmarks.figures agreement`` shows how still the values hold.
 
 The protocol is a value from a pure function and the loop takes any ``Subject``,
@@ -15,9 +16,9 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 from asv_benchmarks.conditions import Conditions, Monitor, summarise
 
@@ -30,7 +31,14 @@ GROUP_MS = 20.0
 FLUSH_MS = 0.1
 LONGEST_GROUP = 200
 
-ProtocolName = Literal["graph-back-to-back", "graph-paced", "host-clock"]
+ProtocolName = Literal[
+    "graph-back-to-back",
+    "graph-paced",
+    "host-clock",
+    "fresh-process",
+    "counted",
+    "events-two-ranks",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +57,21 @@ def _group(length_ms: float) -> int:
 
 
 def gpu_plan(length_ms: float) -> Plan:
-    """The protocol for a kernel of this length; one process takes at most about 3 s."""
+    """The protocol for a kernel of this nominal length.
+
+    A process samples for about 3 s at most up to 100 ms; beyond, a gap of one length
+    keeps three samples of the longest shapes within half a minute.
+    """
     if length_ms < BACK_TO_BACK_BELOW_MS:
         return Plan("graph-back-to-back", "median", 0.0, samples=9, group=_group(length_ms))
     if length_ms <= CAPPED_ABOVE_MS:
         return Plan("graph-paced", "median", GAP_MS, samples=9)
     three_lengths = round(3 * length_ms, 1)
-    if length_ms <= 60:
+    if length_ms <= 50:
         return Plan("graph-paced", "minimum", three_lengths, samples=6)
-    if length_ms <= 200:
+    if length_ms <= 100:
         return Plan("graph-paced", "minimum", three_lengths, samples=3)
     return Plan("graph-paced", "minimum", round(length_ms, 1), samples=3)
-
-
-def settled(plan: Plan, earlier: Sequence[Mapping[str, Any]]) -> Plan:
-    """``plan``, or that of the first good one of the ``earlier`` rounds of the series.
-
-    Near a limit of the protocol rounds would otherwise mix two protocols.
-    """
-    for record in earlier:
-        if record.get("status") != "ok":
-            continue
-        if (record["protocol"], record["statistic"]) == (plan.protocol, plan.statistic):
-            return plan
-        return Plan(
-            record["protocol"],
-            record["statistic"],
-            record["gap_ms"],
-            samples=len(record["samples"]),
-            group=_group(record["value"]) if record["protocol"] == "graph-back-to-back" else 1,
-        )
-    return plan
 
 
 def host_plan() -> Plan:
@@ -138,14 +130,6 @@ class Timing:
     conditions: Conditions
 
 
-def estimate_ms(subject: Subject) -> float:
-    """The length of a run, from at most three of them or a tenth of a second."""
-    times = subject.sample(1)
-    while len(times) < 3 and sum(times) < 100:
-        times += subject.sample(1)
-    return min(times)
-
-
 def take_round(
     subject: Subject,
     plan: Plan,
@@ -169,3 +153,14 @@ def take_round(
     subject.verify()
     value = statistics.median(samples) if plan.statistic == "median" else min(samples)
     return Timing(tuple(samples), value, plan, summarise(readings))
+
+
+def scaled(timing: Timing, factor: float) -> Timing:
+    """The same round as if everything had taken ``factor`` times as long."""
+    if factor == 1:
+        return timing
+    return replace(
+        timing,
+        samples=tuple(round(sample * factor, 6) for sample in timing.samples),
+        value=round(timing.value * factor, 6),
+    )

@@ -1,4 +1,4 @@
-"""What is measured: LM heads, token counts, layouts and tiers. Append-only.
+"""What is measured: LM heads, token counts and layouts. Append-only.
 
 Legend: M tokens on this rank, H hidden, V vocabulary of this rank's shard,
 TP tensor (vocabulary) parallel ranks, CP context (token) parallel ranks.
@@ -46,6 +46,12 @@ TOKENS: tuple[int, ...] = (2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144
 TENSOR_PARALLEL: tuple[int, ...] = (1, 2, 4, 8)
 
 SMOKE_TOKENS = 2048
+
+# Of what `inputs.py` makes; every record says so.
+SEED = 20250607
+DISTRIBUTION = (
+    f"hidden N(0, 1), weight N(0, 1/H), targets uniform, upstream gradients N(0, 1), seed {SEED}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +119,43 @@ def local_shapes() -> tuple[Workload, ...]:
     )
 
 
-TIERS: dict[str, tuple[Workload, ...]] = {
-    "smoke": (Workload("smoke", SMOKE_TOKENS, 1), Workload("smoke-odd", SMOKE_TOKENS, 1)),
-    "six": (
-        Workload("nemotron-ultra", 8192, 1),
-        Workload("nemotron-super", 8192, 1),
-        Workload("qwen3.6-35b-a3b", 8192, 1),
-        Workload("kimi-k2", 8192, 1),
-        Workload("nemotron-super", 16384, 4),
-        Workload("qwen3.6-35b-a3b", 32768, 4),
-    ),
-    "full": local_shapes(),
-}
+PAIR_SPLITS = ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (1, 8))
 
-# What a run without --bench measures.
-DEFAULT_TIER: dict[Device, str] = {"gpu": "six", "cpu": "smoke"}
+
+def pair_layouts() -> tuple[Layout, ...]:
+    """The 120 points at which a combined pass is held against two passes."""
+    return tuple(
+        Layout(model, tokens, tp, cp)
+        for model in SWEEP_MODELS
+        for tokens in SWEEP_TOKENS
+        for tp, cp in PAIR_SPLITS
+    )
+
+
+SPREAD_POINTS = ((2048, 1), (8192, 1), (8192, 4), (16384, 1), (16384, 8), (65536, 2), (262144, 8))
+
+
+def spread_shapes() -> tuple[Workload, ...]:
+    """28 of the 104: seven (tokens, TP) a head, from the smallest to the longest."""
+    return tuple(
+        Workload(model, tokens, tp) for model in SWEEP_MODELS for tokens, tp in SPREAD_POINTS
+    )
+
+
+SMOKE: tuple[Workload, ...] = (
+    Workload("smoke", SMOKE_TOKENS, 1),
+    Workload("smoke-odd", SMOKE_TOKENS, 1),
+)
+
+# The shapes whose ceilings are published.
+SIX: tuple[Workload, ...] = (
+    Workload("nemotron-ultra", 8192, 1),
+    Workload("nemotron-super", 8192, 1),
+    Workload("qwen3.6-35b-a3b", 8192, 1),
+    Workload("kimi-k2", 8192, 1),
+    Workload("nemotron-super", 16384, 4),
+    Workload("qwen3.6-35b-a3b", 32768, 4),
+)
 
 
 def runs_on(workload: Workload, device: Device) -> bool:

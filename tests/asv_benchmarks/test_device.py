@@ -140,3 +140,16 @@ def test_conditions_are_medians_and_the_union_of_the_reasons() -> None:
     assert summary.clock_event_reasons == ("sw_power_cap", "sw_thermal_slowdown")
     assert summary.other_processes == 2
     assert summarise([Reading()]) == conditions.Conditions()
+
+
+def test_what_disturbs_a_round_is_named() -> None:
+    capped = summarise([Reading(reasons=0x4, processes=1)])
+    assert capped.clock_event_reasons == ("sw_power_cap",)
+    assert capped.disturbed_by == (), "load brings the power cap: it is no disturbance"
+    hot = summarise([Reading(reasons=0x40, processes=1), Reading(reasons=0x8, processes=3)])
+    assert hot.disturbed_by == (
+        "hw_slowdown",
+        "hw_thermal_slowdown",
+        "2 other processes on the GPU",
+    )
+    assert summarise([Reading()]).disturbed_by == ()

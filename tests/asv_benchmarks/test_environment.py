@@ -49,6 +49,7 @@ def test_a_planted_slowdown_is_found(toy) -> None:
 
 
 def test_a_bare_run_measures_the_smoke_tier_and_starts_nothing_else(toy) -> None:
+    toy.rename("forward", "Forward")
     commit = toy.commit(SLEEPY, "only")
     run = toy.asv("run")
     assert run.returncode == 0, run.stdout + run.stderr

@@ -10,8 +10,8 @@ import pytest
 from asv_benchmarks.figures import Key, differences, load, main, ratios
 
 
-def write_rounds(folder: Path, run: str, values: dict[str, list[float]]) -> None:
-    """Synthetic rounds of one commit; families of one shape."""
+def write_rounds(folder: Path, run: str, values: dict[str, list[float]], **changes: object) -> None:
+    """Synthetic rounds of one commit; families of one shape. ``changes`` to each record."""
     (folder / "rounds").mkdir(parents=True, exist_ok=True)
     with (folder / "rounds" / "abcd1234-env-gpu-machine.jsonl").open("a") as file:
         for family, rounds in values.items():
@@ -22,7 +22,10 @@ def write_rounds(folder: Path, run: str, values: dict[str, list[float]]) -> None
                     "family": family,
                     "params": {"model": "toy", "tokens": 2048, "tp": 1},
                     "status": "ok",
+                    "unit": "ms",
+                    "protocol": "graph-paced",
                     "value": value,
+                    **changes,
                 }
                 file.write(json.dumps(record) + "\n")
 
@@ -31,6 +34,16 @@ def test_a_series_is_the_median_of_its_newest_runs_rounds(tmp_path: Path):
     write_rounds(tmp_path, "20260101T000000Z-a", {"control": [9.0, 9.0, 9.0]})
     write_rounds(tmp_path, "20260102T000000Z-a", {"control": [2.0, 8.0, 2.2]})
     assert load(tmp_path, "abcd") == {Key("control", "toy", 2048, 1): 2.2}
+
+
+def test_only_times_of_a_shape_count(tmp_path: Path):
+    write_rounds(tmp_path, "r", {"control": [2.0], "forward": [2.1]})
+    write_rounds(tmp_path, "s", {"forward": [7e9]}, unit="bytes")
+    write_rounds(tmp_path, "s", {"forward": [9000.0]}, protocol="fresh-process")
+    write_rounds(tmp_path, "s", {"control": [4000.0]}, unit="GB/s", params={"gib": 4})
+    write_rounds(tmp_path, "s", {"forward": [1.0]}, params={"model": "toy", "active": 23})
+    write_rounds(tmp_path, "s", {"forward": [None]}, status="failed", protocol=None)
+    assert sorted(load(tmp_path, "abcd").values()) == [2.0, 2.1]
 
 
 def test_ratios_are_to_the_control_of_the_same_shape(tmp_path: Path):

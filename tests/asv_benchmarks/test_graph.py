@@ -16,7 +16,7 @@ from asv_benchmarks.backward import ForwardBackward  # noqa: E402
 from asv_benchmarks.conditions import NoMonitor  # noqa: E402
 from asv_benchmarks.graph import GraphSubject, compare  # noqa: E402
 from asv_benchmarks.timing import MismatchError, Plan, gpu_plan, take_round  # noqa: E402
-from asv_benchmarks.workloads import TIERS  # noqa: E402
+from asv_benchmarks.workloads import SMOKE  # noqa: E402
 
 
 class StandIn:
@@ -157,7 +157,7 @@ def test_a_graph_is_timed_and_verified() -> None:
 
 @pytest.mark.gpu
 def test_gradients_are_captured_in_the_graph() -> None:
-    call = ForwardBackward().prepare(fused_lmhead, TIERS["smoke"][1], "gpu")
+    call = ForwardBackward().prepare(fused_lmhead, SMOKE[1], "gpu")
     call()
     timing = take_round(GraphSubject(call), gpu_plan(0.5), NoMonitor())
     assert timing.value > 0

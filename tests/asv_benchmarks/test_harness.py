@@ -8,6 +8,7 @@ import json
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -15,13 +16,14 @@ from typing import Any
 
 import pytest
 
-from asv_benchmarks import checkout, harness
+from asv_benchmarks import checkout, frame
 from asv_benchmarks.calls import describe_schedule, fused_function
 from asv_benchmarks.checkout import WrongCheckoutError, import_measured, relative_file
 from asv_benchmarks.conditions import Reading
 from asv_benchmarks.device import Gpu
 from asv_benchmarks.harness import Family
 from asv_benchmarks.lock import BusyError, gpu_lock
+from asv_benchmarks.nominal import Work
 from asv_benchmarks.watchdog import Watchdog
 from asv_benchmarks.workloads import Device, Workload
 
@@ -83,6 +85,7 @@ def test_a_round_is_returned_to_asv_and_recorded(handed_over) -> None:
         assert line["fused_lmhead_file"] == "toy_lmhead/__init__.py"
         assert line["params"] == {"model": "smoke", "tokens": 2048, "tp": 1}
         assert line["gpu"] is None
+        assert line["inputs"].startswith("hidden N(0, 1), weight N(0, 1/H)")
         assert line["benchmark"].endswith("test_harness.Toy.track_time")
 
 
@@ -192,12 +195,17 @@ def test_a_gpu_round_is_locked_watched_and_planned_by_length(
         def read(self) -> Reading:
             return Reading(1980, 350.0, 44, 0x4, 1)
 
-    monkeypatch.setattr(harness, "visible_gpu", lambda: gpu)
+    monkeypatch.setattr(frame, "visible_gpu", lambda: gpu)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(harness, "NvmlMonitor", Monitor)
+    monkeypatch.setattr(frame, "NvmlMonitor", Monitor)
     monkeypatch.setattr(graph, "GraphSubject", Subject)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert run(Toy())["samples"] == [0.5] * 9
+
+    class Long(Toy):
+        family = "forward"
+        work = Work(products=2000)  # 0.7 ms of nominal length, for the smoke shape
+
+    assert run(Long())["samples"] == [0.5] * 9
     assert held == [True]
     gpu_lock(gpu.uuid, "process", tmp_path).acquire(timeout_s=0)
     (line,) = lines(results)
@@ -205,11 +213,57 @@ def test_a_gpu_round_is_locked_watched_and_planned_by_length(
     assert (line["gpu"], line["gpu_uuid"], line["driver"]) == (gpu.name, gpu.uuid, gpu.driver)
     assert (line["sm_clock_mhz"], line["power_w"], line["temperature_c"]) == (1980, 350, 44)
     assert line["clock_event_reasons"] == ["sw_power_cap"]
-    assert line["other_gpu_processes"] == 0
+    assert (line["other_gpu_processes"], line["disturbed_by"]) == (0, [])
 
-    monkeypatch.setattr(harness, "visible_gpu", lambda: dataclasses.replace(gpu, index=0))
+    monkeypatch.setattr(frame, "visible_gpu", lambda: dataclasses.replace(gpu, index=0))
     with pytest.raises(RuntimeError, match="started for GPU 1, this process sees GPU 0"):
         Toy().setup(*SMOKE)
+
+
+def test_a_planted_slowdown_is_recorded_where_it_is_planted(
+    handed_over, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    results = handed_over()
+
+    class Spared(Toy):
+        family = "control"
+        plantable = False
+
+    monkeypatch.setenv("LMHEAD_BENCH_PLANT", f"{COMMIT}:0.5")
+    run(Toy())
+    run(Spared())
+    monkeypatch.setenv("LMHEAD_BENCH_PLANT", f"{'d' * 40}:0.5")
+    run(Toy())
+    assert [line["planted"] for line in lines(results)] == [0.5, None, None]
+
+
+def test_a_slice_is_recorded_and_scaled(handed_over) -> None:
+    results = handed_over()
+
+    class Sliced(Toy):
+        family = "control"
+
+        def portion(self, workload: Workload, device: Device) -> Workload:
+            return dataclasses.replace(workload, tokens=workload.tokens // 4)
+
+        @staticmethod
+        def prepared() -> None:
+            time.sleep(0.01)
+
+    run(Sliced())
+    (line,) = lines(results)
+    assert (line["m"], line["measured_tokens"]) == (2048, 512)
+    assert 40 <= line["value"] < 80
+    assert line["params"]["tokens"] == 2048
+
+
+def test_what_a_process_spends_is_recorded(handed_over) -> None:
+    results = handed_over()
+    run(Toy())
+    (line,) = lines(results)
+    assert set(line["seconds"]) == {"setup", "capture", "whole"}
+    assert 0 <= line["seconds"]["setup"] <= line["seconds"]["whole"] < 10
 
 
 def test_nothing_is_written_where_asv_saves_nothing(handed_over, tmp_path: Path) -> None:

@@ -1,23 +1,22 @@
-"""The shapes and tiers: derived counts, frozen parameters, selection without processes."""
+"""The shapes: derived counts, frozen parameters, what runs where."""
 
 from __future__ import annotations
 
 import itertools
-import re
-
-import pytest
 
 from asv_benchmarks import workloads
-from asv_benchmarks.tiers import expression, main
 from asv_benchmarks.workloads import (
     MODELS,
+    SIX,
+    SMOKE,
     SWEEP_MODELS,
     TENSOR_PARALLEL,
-    TIERS,
     TOKENS,
     Workload,
     local_shapes,
+    pair_layouts,
     runs_on,
+    spread_shapes,
     sweep,
 )
 
@@ -48,8 +47,24 @@ def test_parameters_only_ever_grow_at_the_end() -> None:
     assert TENSOR_PARALLEL[:4] == (1, 2, 4, 8)
 
 
+def test_combined_is_held_against_two_passes_at_120_points() -> None:
+    points = pair_layouts()
+    assert len(set(points)) == 120
+    assert {(layout.tp, layout.cp) for layout in points} == set(workloads.PAIR_SPLITS)
+    assert {layout.local for layout in points} <= set(local_shapes())
+    assert len({layout.local for layout in points}) == 96
+
+
+def test_the_spread_is_28_of_the_local_shapes_from_end_to_end() -> None:
+    spread = spread_shapes()
+    assert len(set(spread)) == 28
+    assert set(spread) <= set(local_shapes())
+    assert {w.tp for w in spread} == {1, 2, 4, 8}
+    assert {min(w.tokens for w in spread), max(w.tokens for w in spread)} == {2048, 262144}
+
+
 def test_six_are_the_shapes_with_published_ceilings() -> None:
-    assert [(w.m, w.h, w.v) for w in TIERS["six"]] == [
+    assert [(w.m, w.h, w.v) for w in SIX] == [
         (8192, 8192, 131072),
         (8192, 4096, 131072),
         (8192, 2048, 248320),
@@ -59,43 +74,11 @@ def test_six_are_the_shapes_with_published_ceilings() -> None:
     ]
 
 
-def test_every_tier_is_made_of_declared_parameters_that_run_on_a_gpu() -> None:
-    for tier in TIERS.values():
-        assert set(tier) <= set(ALL)
-        assert len(set(tier)) == len(tier)
-        assert all(runs_on(workload, "gpu") for workload in tier)
-
-
-def test_a_cpu_runs_the_smoke_tier_and_nothing_else() -> None:
-    assert [w for w in ALL if runs_on(w, "cpu")] == list(TIERS["smoke"])
+def test_a_cpu_runs_the_smoke_shapes_and_nothing_else() -> None:
+    assert [w for w in ALL if runs_on(w, "cpu")] == list(SMOKE)
 
 
 def test_void_combinations_run_nowhere() -> None:
     assert not runs_on(Workload("smoke", 4096, 1), "gpu")
     assert not runs_on(Workload("smoke-odd", 2048, 2), "gpu")
     assert all(runs_on(w, "gpu") for w in ALL if w.model in SWEEP_MODELS)
-
-
-@pytest.mark.parametrize("tier", sorted(TIERS))
-def test_a_tiers_expression_selects_exactly_its_workloads(tier: str) -> None:
-    matched = [
-        w for w in ALL if re.search(expression(tier), f"forward.Forward.track_time({w.label})")
-    ]
-    assert set(matched) == set(TIERS[tier])
-
-
-def test_an_expression_can_name_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["smoke", "--benchmarks", "entropy|control"])
-    printed = capsys.readouterr().out.strip()
-    params = "('smoke', 2048, 1)"
-    assert re.search(printed, f"entropy.TwoPass.track_time{params}")
-    assert re.search(printed, f"control.Control.track_time{params}")
-    assert not re.search(printed, f"forward.Forward.track_time{params}")
-    assert not re.search(printed, "control.Control.track_time('smoke', 4096, 1)")
-
-
-def test_an_unknown_tier_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["sm0ke"])
-    assert caught.value.code == 2
-    assert "sm0ke" in capsys.readouterr().err

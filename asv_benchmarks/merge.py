@@ -1,0 +1,178 @@
+"""Results of several folders into one: shards, sittings, machines that are gone.
+
+    python -m asv_benchmarks.merge FROM [FROM …] INTO
+
+Rounds and commits are lines, and those that INTO lacks are added. Of asv's own results,
+what INTO has stays, and a series that it lacks is taken over. Repeating it changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+BENCHMARKS = "benchmarks.json"
+MACHINE = "machine.json"
+
+
+class MergeError(ValueError):
+    """Two folders contradict each other, or one of them is none of results."""
+
+
+def lines_of(path: Path) -> list[str]:
+    """The complete lines of a file, none where there is no file.
+
+    Not splitlines: a reason may hold one of the other characters that end a line.
+    """
+    if not path.exists():
+        return []
+    return [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+
+
+def add_lines(source: Path, target: Path) -> int:
+    """Append the lines of ``source`` that ``target`` lacks; how many those were."""
+    known = set(lines_of(target))
+    new = [line for line in lines_of(source) if line not in known]
+    if new:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in new)
+    return len(new)
+
+
+def add_commits(source: Path, target: Path) -> None:
+    """Append the commits that ``target`` lacks, whatever their tags are by now."""
+    known = {json.loads(line)["hash"] for line in lines_of(target)}
+    new = [line for line in lines_of(source) if json.loads(line)["hash"] not in known]
+    if new:
+        with target.open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in new)
+
+
+def add_benchmarks(source: Path, target: Path) -> None:
+    """Add the descriptions of benchmarks that ``target`` lacks.
+
+    Raises MergeError where both have one in different versions: their numbers would mean
+    different things under one name.
+    """
+    if not source.exists():
+        return
+    new: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+    known = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
+    for name, entry in new.items():
+        before = known.setdefault(name, entry)
+        if isinstance(entry, dict) and before["version"] != entry["version"]:
+            raise MergeError(
+                f"{name} is version {before['version']} in {target} and "
+                f"{entry['version']} in {source}"
+            )
+    target.write_text(json.dumps(known, indent=4, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def is_missing(value: object) -> bool:
+    """asv's NaN: skipped, or not selected. None is a failure."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def add_results(source: Path, target: Path) -> int:
+    """Take over the series that ``target`` lacks; how many those were."""
+    from asv.results import Results
+    from asv.runner import BenchmarkResult
+
+    new = Results.load(str(source))
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+        names = new.get_all_result_keys()
+        whole = [new.get_result_value(name, new.get_result_params(name)) for name in names]
+        return sum(not is_missing(value) for values in whole for value in values)
+    into, count = Results.load(str(target)), 0
+    for name in new.get_all_result_keys():
+        params, version = new.get_result_params(name), new.benchmark_version[name]
+        values = new.get_result_value(name, params)
+        kept: Sequence[object] = [math.nan] * len(values)
+        if name in into.get_all_result_keys():
+            if into.benchmark_version[name] != version:
+                raise MergeError(f"{name} has another version in {target} than in {source}")
+            if into.get_result_params(name) != params:
+                raise MergeError(f"{name} has other parameters in {target} than in {source}")
+            kept = into.get_result_value(name, params)
+        taken = {
+            index
+            for index, (value, old) in enumerate(zip(values, kept, strict=True))
+            if is_missing(old) and not is_missing(value)
+        }
+        if not taken:
+            continue
+        count += len(taken)
+        stats = new.get_result_stats(name, params)
+        into.add_result(
+            {"name": name, "version": version, "params": params},
+            BenchmarkResult(
+                result=values,
+                samples=new.get_result_samples(name, params),
+                number=[one and one.get("number") for one in stats],
+                errcode=0,
+                stderr="",
+                profile=None,
+            ),
+            started_at=datetime.fromtimestamp(new.started_at[name] / 1000, UTC),
+            duration=new.duration.get(name),
+            record_samples=True,
+            selected_idx=taken,
+        )
+    if count:
+        into.save(str(target.parent.parent))
+    return count
+
+
+def merge(source: Path, target: Path) -> tuple[int, int]:
+    """Merge one folder into another: how many rounds and series came anew."""
+    if not (source / "rounds").is_dir():
+        raise MergeError(f"{source} has no rounds: it is no folder of this suite's results")
+    target.mkdir(parents=True, exist_ok=True)
+    add_benchmarks(source / BENCHMARKS, target / BENCHMARKS)
+    add_commits(source / "commits.jsonl", target / "commits.jsonl")
+    rounds = sum(
+        add_lines(path, target / "rounds" / path.name)
+        for path in sorted((source / "rounds").glob("*.jsonl"))
+    )
+    series = 0
+    for machine in sorted(path.parent for path in source.glob(f"*/{MACHINE}")):
+        described = target / machine.name / MACHINE
+        if not described.exists():
+            described.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(machine / MACHINE, described)
+        for path in sorted(machine.glob("*.json")):
+            if path.name != MACHINE:
+                series += add_results(path, target / machine.name / path.name)
+    return rounds, series
+
+
+def main(arguments: Iterable[str] | None = None) -> int:
+    """Exit status 1, with a reason, where folders contradict each other."""
+    parser = argparse.ArgumentParser(
+        prog="python -m asv_benchmarks.merge", description=(__doc__ or "").split("\n", 1)[0]
+    )
+    parser.add_argument("source", type=Path, nargs="+", metavar="FROM")
+    parser.add_argument("target", type=Path, metavar="INTO")
+    chosen = parser.parse_args(None if arguments is None else list(arguments))
+    for source in chosen.source:
+        try:
+            rounds, series = merge(source, chosen.target)
+        except MergeError as error:
+            print(f"merge: {error}", file=sys.stderr)
+            return 1
+        print(f"{source}: {rounds} rounds, {series} series in asv's results", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Merging results: the shipped ones taken apart by series, and put together again."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asv_benchmarks.merge import main, merge
+
+SHIPPED = Path(__file__).resolve().parents[2] / "asv_benchmarks" / "results"
+COMMIT = "ac9ea960"
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> tuple[Path, Path]:
+    """The shipped results of one commit: the control and the rest of the families, apart."""
+    for half in ("control", "others"):
+        folder = tmp_path / half
+        (folder / "rounds").mkdir(parents=True)
+        (folder / "h200").mkdir()
+        for name in ("benchmarks.json", "commits.jsonl", "h200/machine.json"):
+            shutil.copy(SHIPPED / name, folder / name)
+        for path in SHIPPED.glob(f"rounds/{COMMIT}*"):
+            lines = path.read_text().splitlines()
+            chosen = [line for line in lines if belongs(json.loads(line)["benchmark"], half)]
+            (folder / "rounds" / path.name).write_text("\n".join(chosen) + "\n")
+        for path in SHIPPED.glob(f"h200/{COMMIT}*"):
+            stored = json.loads(path.read_text())
+            stored["results"] = {k: v for k, v in stored["results"].items() if belongs(k, half)}
+            (folder / "h200" / path.name).write_text(json.dumps(stored))
+    return tmp_path / "control", tmp_path / "others"
+
+
+def belongs(benchmark: str, half: str) -> bool:
+    return benchmark.startswith("control") == (half == "control")
+
+
+def results(folder: Path) -> dict[str, Any]:
+    (path,) = folder.glob(f"h200/{COMMIT}*")
+    stored = json.loads(path.read_text())
+    return {
+        name: dict(zip(stored["result_columns"], row, strict=False))
+        for name, row in stored["results"].items()
+    }
+
+
+def test_halves_merge_to_the_whole_once(halves: tuple[Path, Path], tmp_path: Path) -> None:
+    into = tmp_path / "into"
+    assert merge(halves[0], into) == (12, 6)
+    assert merge(halves[1], into) == (48, 24)
+    assert merge(halves[1], into) == (0, 0)
+    whole = (SHIPPED / "rounds").glob(f"{COMMIT}*")
+    for path in whole:
+        merged = (into / "rounds" / path.name).read_text().splitlines()
+        assert sorted(merged) == sorted(path.read_text().splitlines())
+    before, after = results(SHIPPED), results(into)
+    assert set(after) == set(before)
+    for name in before:
+        assert same(after[name]["result"], before[name]["result"])
+        assert after[name]["samples"] == before[name]["samples"]
+        assert after[name]["version"] == before[name]["version"]
+
+
+def same(one: list[Any], other: list[Any]) -> bool:
+    """The same values and the same gaps: asv keeps five digits."""
+    return one == pytest.approx(other, rel=1e-4, nan_ok=True)
+
+
+def test_two_shards_of_one_benchmark_merge(halves: tuple[Path, Path], tmp_path: Path) -> None:
+    (path,) = halves[0].glob(f"h200/{COMMIT}*")
+    stored = json.loads(path.read_text())
+    column = stored["result_columns"].index("result")
+    (row,) = stored["results"].values()
+    present = [i for i, value in enumerate(row[column]) if not math.isnan(value)]
+    other = tmp_path / "other"
+    shutil.copytree(halves[0], other)
+    for folder, lacking in ((halves[0], present[:3]), (other, present[3:])):
+        thinned = json.loads(path.read_text()) if folder == other else stored
+        (values,) = thinned["results"].values()
+        for index in lacking:
+            for cell in range(len(values)):
+                if isinstance(values[cell], list) and len(values[cell]) == len(row[column]):
+                    values[cell][index] = math.nan if cell == column else None
+        if folder == other:
+            (other / "h200" / path.name).write_text(json.dumps(thinned))
+    path.write_text(json.dumps(stored))
+    into = tmp_path / "into"
+    merge(halves[0], into)
+    merge(other, into)
+    (merged,) = results(into).values()
+    assert same(merged["result"], results(SHIPPED)["control.Control.track_time"]["result"])
+
+
+def test_other_versions_are_refused(
+    halves: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = halves[1] / "benchmarks.json"
+    changed = json.loads(described.read_text())
+    changed["control.Control.track_time"]["version"] = "2"
+    described.write_text(json.dumps(changed))
+    assert main([str(halves[0]), str(halves[1]), str(tmp_path / "into")]) == 1
+    words = capsys.readouterr().err
+    assert "control.Control.track_time is version 1" in words
+    assert "Traceback" not in words
+
+
+def test_a_folder_without_rounds_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path), str(tmp_path / "into")]) == 1
+    assert "has no rounds" in capsys.readouterr().err

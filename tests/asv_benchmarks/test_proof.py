@@ -1,0 +1,235 @@
+"""The proof's analysis on synthetic comparisons, and its planted slowdown."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asv_benchmarks import proof, proof_report
+from asv_benchmarks.nominal import PRODUCT_FLOPS, Work, nominal_ms
+from asv_benchmarks.planted import VARIABLE, extra_rows, planted_fraction
+from asv_benchmarks.proof_report import Comparison, comparison, findings, load, report
+from asv_benchmarks.tiers import FORWARD, TIERS, Selection, series_of
+from asv_benchmarks.workloads import Workload
+
+NOISE = 0.001
+PLANT = 0.02
+
+
+def synthetic(
+    folder: Path, number: int, noise: float = NOISE, card: str = "GPU-1", level: float = 10.0
+) -> None:
+    """A complete comparison whose rounds are random: no device was measured."""
+    source = random.Random(f"{number}")
+    lines: list[dict[str, Any]] = []
+    for side, factor in (("base", 1.0), ("head", 1.0), ("planted", 1 + PLANT)):
+        for family, benchmark in (("forward", FORWARD), ("control", "control.Control.track_time")):
+            planted = side == "planted" and family == "forward"
+            for _ in range(3):
+                value = level * (factor if planted else 1.0) * (1 + source.gauss(0, noise))
+                params = {"model": "smoke", "tokens": 2048, "tp": 1}
+                lines.append(
+                    {
+                        "commit": side,
+                        "benchmark": benchmark,
+                        "params": params,
+                        "family": family,
+                        "unit": "ms",
+                        "status": "ok",
+                        "value": value,
+                        "gpu": "Synthetic",
+                        "gpu_uuid": card,
+                        "planted": PLANT if planted else None,
+                    }
+                )
+    lines.append({**lines[0], "status": "failed", "value": None})
+    rounds = folder / "comparisons" / f"warm-{number:03}" / "results" / "rounds"
+    rounds.mkdir(parents=True)
+    (rounds / "r.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    name = f"{FORWARD}('smoke', 2048, 1)"
+    complete = {
+        **{"measured": "f" * 40, "base": "base", "head": "head", "planted": "planted"},
+        **{"set": "warm", "plant": PLANT, "threshold": 0.5, "rounds": 3, "seconds": 1.0},
+        "verdicts": {
+            "head": {name: "regressed" if number == 3 else "unchanged"},
+            "planted": {name: "inconclusive" if number == 5 else "regressed"},
+        },
+    }
+    (rounds.parent.parent / "complete.json").write_text(json.dumps(complete))
+
+
+@pytest.fixture
+def comparisons(tmp_path: Path) -> list[Comparison]:
+    for number in range(1, 11):
+        synthetic(tmp_path, number)
+    cut_short = tmp_path / "comparisons" / "warm-011" / "results" / "rounds"
+    cut_short.mkdir(parents=True)
+    return load([tmp_path])
+
+
+def test_a_finding_is_what_was_put_in(comparisons: list[Comparison]) -> None:
+    assert len(comparisons) == 10, "one that was cut short does not count"
+    found = {one.family: one for one in findings(comparisons)}
+    forward, control = found["forward"], found["control"]
+    assert forward.runs == 20
+    assert forward.value == pytest.approx(10, rel=0.01)
+    # Medians of three, and a difference of two of them.
+    expected = NOISE * 0.67 * math.sqrt(2)
+    assert expected / 2 < forward.deviation < expected * 2
+    assert NOISE < forward.spread < 6 * NOISE
+    assert forward.told == pytest.approx(4 * forward.deviation, rel=0.02)
+    assert forward.planted == pytest.approx(PLANT, abs=2 * NOISE)
+    assert (forward.seen, forward.asked) == (9, 10)
+    assert (forward.false, forward.unchanged) == (1, 10)
+    assert (control.planted, control.asked) == (None, 0)
+    assert (forward.kind, forward.limit) == ("2 to 20 ms", 0.005)
+
+
+def test_cards_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    synthetic(tmp_path, 1, card="GPU-1", level=10.0)
+    synthetic(tmp_path, 2, card="GPU-2", level=10.5)
+    found = findings(load([tmp_path]))
+    assert all(one.spread < 0.01 for one in found)
+    assert all(one.deviation < 0.01 for one in found)
+
+
+def test_a_spread_beyond_what_is_asked_for_is_marked(tmp_path: Path) -> None:
+    for number in range(1, 6):
+        synthetic(tmp_path, number, noise=0.03)
+    (row,) = [
+        line for line in report(load([tmp_path])).splitlines() if line.startswith(f"| {FORWARD}")
+    ]
+    assert "✗ | 0.5%" in row
+
+
+def test_the_report_says_what_was_compared(comparisons: list[Comparison]) -> None:
+    text = report(comparisons)
+    assert "Comparisons: 10, of commit ffffffffffff" in text
+    assert "planted 2.0% of extra work, on 1 Synthetic; 3 rounds" in text
+    assert "regressed in 1 of 10 (1 series in all)" in text
+    assert "| forward, 2 to 20 ms | 1 | 20 |" in text
+    assert "| 9 of 10 |" in text
+
+
+def test_kinds_follow_unit_and_length() -> None:
+    base = {"family": "forward", "unit": "ms", "value": 1.0, "runs": 2, "spread": 0.0}
+    rest = {"deviation": 0.0, "planted": None, "seen": 0, "asked": 0, "false": 0, "unchanged": 0}
+
+    def kind(**changes: Any) -> tuple[str, float | None]:
+        one = proof_report.Finding(series="s", **{**base, **rest, **changes})
+        return one.kind, one.limit
+
+    assert kind() == ("under 2 ms", 0.015)
+    assert kind(value=20.0) == ("over 20 ms", 0.01)
+    assert kind(family="compile") == ("cold", 0.15)
+    assert kind(unit="bytes") == ("bytes", None)
+
+
+def test_a_series_that_failed_on_a_side_has_no_pair() -> None:
+    complete = {
+        **{"measured": "f", "base": "b", "head": "h", "planted": "p", "set": "warm"},
+        **{"plant": 0.01, "threshold": 0.5, "rounds": 3, "seconds": 1.0},
+        "verdicts": {"head": None, "planted": None},
+    }
+    line = {
+        **{"commit": "b", "benchmark": FORWARD, "params": {"model": "smoke"}, "family": "forward"},
+        **{"unit": "ms", "status": "ok", "value": 1.0, "gpu": None, "gpu_uuid": None},
+    }
+    assert findings([comparison(complete, [line])]) == []
+    (found,) = findings([comparison(complete, [line, {**line, "commit": "h"}])])
+    assert (found.runs, found.asked, found.unchanged) == (2, 0, 0)
+
+
+def test_a_slowdown_is_planted_in_one_commit_only() -> None:
+    environ = {VARIABLE: "abc:0.01"}
+    assert planted_fraction("abc", environ) == 0.01
+    assert planted_fraction("abd", environ) is None
+    assert planted_fraction("abc", {}) is None
+    for wrong in ("abc", "abc:", "abc:0", "abc:-1", "abc:nan", "abc:much"):
+        with pytest.raises(ValueError, match="is not <commit>:<fraction>"):
+            planted_fraction("abc", {VARIABLE: wrong})
+
+
+def test_the_extra_work_is_the_share_that_was_asked_for() -> None:
+    workload = Workload("nemotron-super", 8192, 1)
+    length = nominal_ms(workload, Work(products=4))
+    rows = extra_rows(workload, length, 0.01)
+    assert rows == round(0.04 * workload.v)
+    extra_ms = 2 * workload.m * workload.h * rows / PRODUCT_FLOPS * 1000
+    assert extra_ms == pytest.approx(0.01 * length, rel=0.01)
+
+
+def test_the_sets_hold_every_family_and_both_ends() -> None:
+    known = {pair for tier in TIERS for pair in series_of(tier)}
+    warm = {pair for part in proof.SETS["warm"] for pair in part.series()}
+    cold = {pair for part in proof.SETS["cold"] for pair in part.series()}
+    assert {name for name, _ in warm | cold} <= {name for name, _ in known}
+    assert len(warm) >= 12
+    families = {name.rsplit(".", 1)[0] for name, _ in warm | cold}
+    unproved = {name.rsplit(".", 1)[0] for name, _ in known} - families
+    assert unproved == {
+        "activity.TwoPassBackwardActive",
+        "fixed.ThreeStages",
+        "memory.ForwardBackward",
+        *(f"parallel.{name}" for name in ("Forward", "ForwardBackward", "CollectiveShare")),
+        *(f"accuracy.{name}" for name in ("Entropy", "HiddenGradient", "WeightGradient")),
+    }
+
+
+def test_the_three_commits_are_alike_and_the_same_anywhere(toy: Any, tmp_path: Path) -> None:
+    commit = toy.sleeping(1, "measured")
+    clone, made = proof.prepare(tmp_path / "one", toy.folder, "main")
+    assert made == proof.prepare(tmp_path / "other", toy.folder, commit)[1]
+    assert made == proof.prepare(tmp_path / "one", toy.folder, "main")[1], "and again"
+    assert made.measured == commit
+    hashes = (made.base, made.head, made.planted)
+    assert len(set(hashes)) == 3
+    tree = toy.git("rev-parse", f"{commit}^{{tree}}")
+    for one in hashes:
+        assert proof.run(["git", "rev-parse", f"{one}^{{tree}}"], clone) == tree
+    assert (clone / "asv_benchmarks" / "frame.py").is_file()
+    with pytest.raises(proof.ProofError, match="git rev-parse"):
+        proof.prepare(tmp_path / "one", toy.folder, "nothing")
+
+
+def test_a_comparison_is_taken_under_asv_once(
+    toy: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    family = toy.folder / "asv_benchmarks" / "toy.py"
+    family.write_text(family.read_text().replace("rounds = 2", "plantable = False"))
+    toy.sleeping(3, "measured")
+    one = Selection(("toy.Toy.track_time",), ("'smoke', 2048, 1",))
+    monkeypatch.setitem(proof.SETS, "smoke", (one,))
+    monkeypatch.chdir(toy.folder)
+    for name in [name for name in os.environ if name.startswith(("ASV", "LMHEAD", "PYTHONPATH"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(toy.home))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    folder = tmp_path / "proof"
+    asked = ["take", str(folder), "--set", "smoke", "--rounds", "1", "--machine", "toy-machine"]
+    assert proof.main([*asked, "--comparisons", "1", "--minutes", "0.01"]) == 3
+    assert proof.main([*asked, "--comparisons", "1", "--minutes", "5"]) == 0
+    (taken,) = load([folder])
+    assert set(taken.sides) == {"base", "head", "planted"}
+    assert all(len(values) == 1 for values in taken.sides.values())
+    assert taken.verdicts == {"head": None, "planted": None}, "the toy has no lmhead-perf"
+    assert proof.main([*asked, "--comparisons", "1", "--minutes", "0.01"]) == 0, "it is there"
+    capsys.readouterr()
+    assert proof.main(["report", str(folder)]) == 0
+    assert "Comparisons: 1, of commit" in capsys.readouterr().out
+
+
+def test_a_report_of_nothing_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert proof.main(["report", str(tmp_path)]) == 1
+    assert "no complete comparison" in capsys.readouterr().err
