@@ -46,5 +46,13 @@ def _leading(lines: Sequence[Line], stored: list[float]) -> tuple[int, ...]:
     for count, line in enumerate(lines, start=1):
         pooled += line.samples
         if len(pooled) >= len(stored):
-            return tuple(line.place for line in lines[:count]) if pooled == stored else ()
+            return tuple(line.place for line in lines[:count]) if _equal(pooled, stored) else ()
     return ()
+
+
+def _equal(pooled: list[float], stored: list[float]) -> bool:
+    """Whether the samples are the same, NaN included."""
+    return len(pooled) == len(stored) and all(
+        one == other or (one != one and other != other)
+        for one, other in zip(pooled, stored, strict=True)
+    )

@@ -30,6 +30,7 @@ _TEXTS = (
 )  # fmt: skip
 _NUMBERS = ("value", "gap_ms", "sm_clock_mhz", "power_w", "temperature_c")
 _INTEGERS = ("round", "m", "h", "v")
+_MOST_ROUNDS = 2**31
 _Record = TypeVar("_Record")
 
 
@@ -100,6 +101,8 @@ def _checked_round(data: bytes) -> bytes:
         optional_number(line.get(key), f"'{key}'")
     for key in _INTEGERS:
         optional_integer(line.get(key), f"'{key}'")
+    if abs(line.get("round") or 0) >= _MOST_ROUNDS:
+        raise UnreadableError("'round' is not a 32-bit integer")
     if line.get("higher_is_better") not in (None, False, True):
         raise UnreadableError("'higher_is_better' is neither true nor false")
     optional_time(line.get("started_at"), "'started_at'")

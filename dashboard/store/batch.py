@@ -1,87 +1,129 @@
-"""Groups into the store, some at a time: read, joined with their rounds, appended."""
+"""Groups as rows of the store, some at a time and several batches at once.
+
+Nothing here knows the store: files become columns in threads, each with a reader of its own, and
+whoever writes takes the batches in their order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from dashboard.parsing import UnreadableError
 from dashboard.rounds import param_values
-from dashboard.store import assemble, queries
-from dashboard.store.assemble import OddRounds
+from dashboard.store.assemble import Placed, assemble
 from dashboard.store.claims import Claims
-from dashboard.store.connect import Store
+from dashboard.store.columns import Flags, Integers, integers, whole_of
 from dashboard.store.discover import Group, SourceFile
-from dashboard.store.lines import Rejected, name_of, read_lines
-from dashboard.store.results import RESULT, ReadGroup, read_group, result_table
-from dashboard.store.series_book import SeriesBook
+from dashboard.store.lines import LineReader, Rejected
+from dashboard.store.results import ReadGroup, read_groups
+from dashboard.store.series_numbers import Identity, SeriesNumbers
 from dashboard.store.states import FileState
 
-# Enough rows for DuckDB to be busy, few enough to be held in memory.
-_BYTES = 192 << 20
+# Enough rows for every step to be busy, few enough for several batches to be held in memory.
+_BYTES = 32 << 20
 _GROUPS = 500
+_MOST_READERS = 4
 
-_SOURCE = pa.schema(
-    [
-        ("run_id", pa.int64()),
-        *((name, pa.string()) for name in ("file", "run_machine", "run_environment", "run_commit")),
-    ]
-)
-
-
-# A series' number, its parameters' names, what the lines say of it, and when they were written.
-Learned = tuple[int, Sequence[str], dict[str, Any], datetime]
 _FACTS = ("family", "unit", "higher_is_better", "m", "h", "v", "entropy")
+_WHOLE = ("m", "h", "v")
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What the lines of a batch say of a series: its parameters' names, its facts as far as they
+    are known, and when the newest of these lines was written (UTC, without a zone)."""
+
+    names: Sequence[str]
+    facts: Mapping[str, Any]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a group: its results file's reading, the lines that its rounds file lacks
+    (or why it could not be read), how many rounds it has, how many of these are odd."""
+
+    read: ReadGroup
+    trouble: Rejected | str
+    rounds: int
+    odd: int
+
+    def states(self, claims: Claims) -> Iterator[FileState]:
+        """The state of each file."""
+        group = self.read.group
+        run_id = group.run_id
+        if group.result is not None and self.read.problem is None:
+            yield FileState(group.result, "read", rows=self.read.size, run_id=run_id)
+        elif group.result is not None:
+            kept = claims.kept_run(group.result)
+            yield FileState(
+                group.result, "rejected", self.read.problem, run_id=run_id, kept_run_id=kept
+            )
+        if group.rounds is not None:
+            if isinstance(self.trouble, str):
+                yield FileState(group.rounds, "rejected", self.trouble, run_id=run_id)
+            else:
+                note = _note(self.rounds, self.odd, self.read.row is not None)
+                yield FileState.of_lines(group.rounds, self.rounds, self.trouble, note, run_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a batch of groups became: its runs' rows, and the state of each file."""
+    """Some groups as rows: of `run`, `measurement` and `round`, the series that these are of,
+    and what their lines say of them."""
 
     runs: list[dict[str, Any]]
-    states: list[FileState]
+    measurements: pa.Table
+    rounds: pa.Table
+    series: dict[int, Identity]
+    learned: dict[int, Learned]
+    outcomes: list[Outcome]
 
 
-def batches(groups: Sequence[Group]) -> Iterator[list[ReadGroup]]:
-    """The groups in batches of some size, their results files read ahead in a thread."""
-    with ThreadPoolExecutor(1) as pool:
-        ahead = None
-        for some in _portions(groups):
-            reading = pool.submit(_read_groups, some)
-            if ahead is not None:
-                yield ahead.result()
-            ahead = reading
-        if ahead is not None:
-            yield ahead.result()
+def batches(groups: Sequence[Group]) -> Iterator[Batch]:
+    """The groups in batches of some size, read ahead in threads."""
+    own = threading.local()
+
+    def read(some: Sequence[Group]) -> Batch:
+        if not hasattr(own, "reader"):
+            own.reader = _Reader()
+        reader: _Reader = own.reader
+        return reader.read(some)
+
+    ahead: deque[Future[Batch]] = deque()
+    readers = min(_MOST_READERS, os.cpu_count() or 1)
+    with ThreadPoolExecutor(readers) as pool:
+        try:
+            for some in _portions(groups):
+                ahead.append(pool.submit(read, some))
+                if len(ahead) > readers:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
 
 
-def prepare(store: Store, book: SeriesBook, claims: Claims, read: Sequence[ReadGroup]) -> Batch:
-    """Fill the temporary tables of `assemble` from these groups."""
-    connection = store.connection
-    rounds = [entry.group.rounds for entry in read if entry.group.rounds is not None]
-    trouble = read_lines(connection, rounds)
-    values = [RESULT.empty_table(), *(result_table(entry, book) for entry in read)]
-    learned = _name_series(store, book)
-    _make_table(store, "result", pa.concat_tables(values))
-    _make_table(store, "source", _sources(read))
-    assemble.attach(connection)
-    book.settle(assemble.series_in_use(connection))
-    for number, names, facts, at in learned:
-        book.learn(number, names, facts, at)
-    book.flush()
-    odd = assemble.odd_rounds(connection)
-    states = [state for entry in read for state in _states(entry, claims, trouble, odd)]
-    return Batch([entry.row for entry in read if entry.row is not None], states)
-
-
-def _read_groups(groups: Sequence[Group]) -> list[ReadGroup]:
-    return [read_group(group) for group in groups]
+def size_of(files: Iterable[SourceFile]) -> int:
+    """Bytes of the files; one that cannot be read has none."""
+    total = 0
+    for file in files:
+        with suppress(OSError):
+            total += file.location.stat().st_size
+    return total
 
 
 def _portions(groups: Sequence[Group]) -> Iterator[list[Group]]:
@@ -97,74 +139,108 @@ def _portions(groups: Sequence[Group]) -> Iterator[list[Group]]:
         yield portion
 
 
-def size_of(files: Iterable[SourceFile]) -> int:
-    """Bytes of the files; one that cannot be read has none."""
-    total = 0
-    for file in files:
-        with suppress(OSError):
-            total += file.location.stat().st_size
-    return total
+class _Reader:
+    """Reads batches; each thread has one of its own."""
+
+    def __init__(self) -> None:
+        self._numbers = SeriesNumbers()
+        self._lines = LineReader()
+
+    def read(self, groups: Sequence[Group]) -> Batch:
+        read, values, identities = read_groups(groups, self._numbers)
+        with_rounds = [index for index, group in enumerate(groups) if group.rounds is not None]
+        files = [file for group in groups if (file := group.rounds) is not None]
+        lines = self._lines.read(files)
+        run_l = np.array(with_rounds, np.int64)[whole_of(lines.table["file_index"])]
+        series_l, named, learned = self._series_of(lines.table)
+        placed = Placed(lines.table, run_l, series_l, _owned(lines.table, run_l, read))
+        run_ids = np.array([group.run_id for group in groups], np.int64)
+        rows = assemble(values, placed, run_ids)
+        identities |= named
+        trouble = {with_rounds[index]: found for index, found in lines.trouble.items()}
+        counts = zip(read, rows.rounds_by_run.tolist(), rows.odd_by_run.tolist(), strict=True)
+        return Batch(
+            runs=[entry.row for entry in read if entry.row is not None],
+            measurements=rows.measurements,
+            rounds=rows.rounds,
+            series={number: identities[number] for number in rows.series.tolist()},
+            learned=learned,
+            outcomes=[
+                Outcome(entry, trouble.get(index, ()), rounds, odd)
+                for index, (entry, rounds, odd) in enumerate(counts)
+            ],
+        )
+
+    def _series_of(
+        self, lines: pa.Table
+    ) -> tuple[Integers, dict[int, Identity], dict[int, Learned]]:
+        """Each line's series, what these are, and what the lines say of them."""
+        _, first, which = np.unique(
+            whole_of(lines["named"]), return_index=True, return_inverse=True
+        )
+        keys = ("benchmark", "params", "machine", "environment")
+        numbers = np.zeros(len(first), np.int64)
+        identities: dict[int, Identity] = {}
+        names: dict[int, tuple[str, ...]] = {}
+        for index, row in enumerate(lines.select(keys).take(integers(first)).to_pylist()):
+            named, values = _parameters(row["params"])
+            place = row["machine"], row["environment"]
+            (number,) = self._numbers.of(row["benchmark"], [values], *place)
+            numbers[index] = number
+            identities[number] = Identity(row["benchmark"], values, *place)
+            names[number] = named
+        series = numbers[which]
+        return series, identities, _learned(lines, series, names)
 
 
-def _name_series(store: Store, book: SeriesBook) -> list[Learned]:
-    """Make the table ``naming``; what the lines say of each series."""
-    rows = queries.line_series(store)
-    numbers: list[int] = []
-    learned: list[Learned] = []
-    for row in rows:
-        try:
-            names, values = param_values(row["params"])
-        except UnreadableError:  # no lines are lost for it
-            names, values = ("params",), (row["params"],)
-        (number,) = book.identify(row["benchmark"], [values], row["machine"], row["environment"])
-        numbers.append(number)
-        facts = {name: row[name] for name in _FACTS}
-        learned.append((number, names, facts, row["described_at"]))
-    keys = ("machine", "environment", "benchmark", "params")
-    columns = [pa.array([row[key] for row in rows], pa.string()) for key in keys]
-    table = pa.table([*columns, pa.array(numbers, pa.int64())], names=[*keys, "series_id"])
-    _make_table(store, "naming", table)
-    return learned
+def _parameters(params: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    try:
+        return param_values(params)
+    except UnreadableError:  # no lines are lost for it
+        return ("params",), (params,)
 
 
-def _sources(read: Sequence[ReadGroup]) -> pa.Table:
-    rows = [
-        {
-            "run_id": entry.group.run_id,
-            "file": None if entry.group.rounds is None else name_of(entry.group.rounds),
-            "run_machine": entry.row and entry.row["machine"],
-            "run_environment": entry.row and entry.row["environment"],
-            "run_commit": entry.row and entry.row["commit_hash"],
+def _learned(
+    lines: pa.Table, series: Integers, names: Mapping[int, tuple[str, ...]]
+) -> dict[int, Learned]:
+    """What the lines say of each series: of each fact the newest that says it counts."""
+    times = whole_of(lines["started_at"])
+    by_age = np.argsort(times, kind="stable")
+    told = whole_of(lines["told"])[by_age]
+    # the newest of all lines that say the same stands for them
+    _, from_end = np.unique(told[::-1], return_index=True)
+    newest = by_age[np.sort(len(told) - 1 - from_end)]
+    rows = lines.select(_FACTS).take(integers(newest)).to_pylist()
+    found: dict[int, Learned] = {}
+    for place, row in zip(newest.tolist(), rows, strict=True):
+        number = int(series[place])
+        earlier = found[number].facts if number in found else {"higher_is_better": False}
+        news = {
+            name: int(value) if name in _WHOLE else value
+            for name, value in row.items()
+            if value is not None
         }
-        for entry in read
-    ]
-    return pa.Table.from_pylist(rows, schema=_SOURCE)
+        at = _EPOCH + timedelta(microseconds=int(times[place]))
+        found[number] = Learned(names[number], {**earlier, **news}, at)
+    return found
 
 
-def _make_table(store: Store, name: str, table: pa.Table) -> None:
-    store.connection.register("batch", table)
-    store.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM batch")
-    store.connection.unregister("batch")
-
-
-def _states(
-    entry: ReadGroup, claims: Claims, trouble: dict[str, Rejected | str], odd: OddRounds
-) -> Iterator[FileState]:
-    run_id = entry.group.run_id
-    result, rounds = entry.group.result, entry.group.rounds
-    if result is not None and entry.problem is None:
-        yield FileState(result, "read", rows=entry.size, run_id=run_id)
-    elif result is not None:
-        kept = claims.kept_run(result)
-        yield FileState(result, "rejected", entry.problem, run_id=run_id, kept_run_id=kept)
-    if rounds is not None:
-        problem = trouble.get(name_of(rounds), ())
-        if isinstance(problem, str):
-            yield FileState(rounds, "rejected", problem, run_id=run_id)
-        else:
-            total, loose = odd.get(run_id, (0, 0))
-            note = _note(total, loose, entry.run is not None)
-            yield FileState.of_lines(rounds, total, problem, note, run_id)
+def _owned(lines: pa.Table, run_l: Integers, read: Sequence[ReadGroup]) -> Flags:
+    """Whether each line names the machine, environment and commit of the run beside it."""
+    owners, owner_l = np.unique(whole_of(lines["owner"]), return_inverse=True)
+    pairs = run_l * (len(owners) + 1) + owner_l
+    _, first, which = np.unique(pairs, return_index=True, return_inverse=True)
+    named = lines.select(("machine", "environment", "commit")).take(integers(first)).to_pylist()
+    same = []
+    for place, names in zip(first.tolist(), named, strict=True):
+        row = read[int(run_l[place])].row
+        same.append(
+            row is not None
+            and names["machine"] == row["machine"]
+            and names["environment"] == row["environment"]
+            and names["commit"] == row["commit_hash"]
+        )
+    return np.array(same, bool)[which]
 
 
 def _note(total: int, loose: int, has_run: bool) -> str | None:

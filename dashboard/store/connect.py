@@ -40,13 +40,50 @@ class Store:
         return Path(self.address)
 
     @contextmanager
-    def into(self, catalog: str) -> Iterator[None]:
+    def at_once(self) -> Iterator[None]:
+        """Make all changes of the block one transaction, where they are of one file: the log is
+        written once. A lake's are one anyway."""
+        if is_lake(self.address) or self.target != "store":
+            yield
+            return
+        self.connection.execute("BEGIN")
+        yield
+        self.connection.execute("COMMIT")
+
+    @contextmanager
+    def appending(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection for new rows of `measurement` and `round`.
+
+        Where they go to a part they are one transaction of one thread: it writes each row group
+        once, when it is full. Several threads would hold them all, and a transaction for each
+        batch write them twice.
+        """
+        if self.target == "store":
+            yield self.connection
+            return
+        connection = self.connection.cursor()
+        try:
+            connection.execute("SET threads = 1")
+            connection.execute("SET write_buffer_row_group_count = 1")
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
+        finally:
+            connection.execute("RESET threads")
+            connection.execute("RESET write_buffer_row_group_count")
+            connection.close()
+
+    @contextmanager
+    def into(
+        self, catalog: str, connection: duckdb.DuckDBPyConnection | None = None
+    ) -> Iterator[None]:
         """Write unqualified table names to this catalog within the block."""
-        self.connection.execute(f"SET search_path = '{catalog}.main'")
+        connection = connection or self.connection
+        connection.execute(f"SET search_path = '{catalog}.main'")
         try:
             yield
         finally:
-            self.connection.execute(SEARCH_PATH)
+            connection.execute(SEARCH_PATH)
 
     def close(self) -> None:
         """Close the connection; harmless when repeated."""

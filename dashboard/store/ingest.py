@@ -7,22 +7,25 @@ it is to be pruned. Readers see all of an ingest or nothing.
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import compress
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from dashboard.asv_results import read_benchmarks, read_machine
 from dashboard.commits import Repository
 from dashboard.models import Commit
 from dashboard.parsing import UnreadableError, as_json
 from dashboard.rounds import read_commits
-from dashboard.store import assemble, commit_table, queries, tables
-from dashboard.store.batch import batches, prepare, size_of
+from dashboard.store import commit_table, queries, tables
+from dashboard.store.batch import Batch, batches, size_of
 from dashboard.store.claims import Claims, source_of
 from dashboard.store.connect import Store, Writer, writing
 from dashboard.store.copies import Copy, set_apart
@@ -54,6 +57,20 @@ class IngestReport:
     seconds: float
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's search for cycles: what is read are trees of lists, all of which it would
+    visit again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_no_collection()
 def ingest(
     store: Path | str,
     results: Path,
@@ -73,8 +90,8 @@ def ingest(
     Raises InputError: no such folder, nothing in it, or a store that cannot be written.
     """
     start = time.monotonic()
-    files = discover(results)
     states: dict[str, FileState] = {}
+    files = discover(results)
     with writing(store, waiting) as writer:
         before = _current(writer)
         with before or nullcontext():
@@ -96,11 +113,12 @@ def ingest(
             size = size_of(file for group in todo for file in group.files)
             with writer.changing(size) as opened:
                 work = _Ingest(opened, claims, progress)
-                if prune and gone:
-                    work.forget(gone, dead)
-                work.load(single, todo)
-                work.load_copies(fresh)
-                work.finish(repository)
+                with opened.at_once():
+                    if prune and gone:
+                        work.forget(gone, dead)
+                    work.load(single, todo)
+                    work.load_copies(fresh)
+                    work.finish(repository)
                 states, totals = work.states, queries.totals(opened)
     missing = tuple(row.path for row in gone)
     return _report(
@@ -166,17 +184,26 @@ class _Ingest:
                 state = FileState(file, "rejected", str(error))
             self.states[file.path] = state
         done = 0
-        for read in batches(groups):
-            batch = prepare(self._store, self._book, self._claims, read)
-            kept = {state.kept_run_id for state in batch.states}
-            old = self._claims.earlier_runs(state.file for state in batch.states)
-            tables.remove_runs(self._store, sorted(old - kept), self._now)
-            tables.insert(self._store, "run", batch.runs)
-            assemble.write(self._store)
-            self.states |= {state.file.path: state for state in batch.states}
-            done += len(read)
-            if self._progress is not None:
-                self._progress(done, len(groups))
+        with self._store.appending() as connection:
+            for batch in batches(groups):
+                self._write(batch, connection)
+                done += len(batch.outcomes)
+                if self._progress is not None:
+                    self._progress(done, len(groups))
+
+    def _write(self, batch: Batch, connection: duckdb.DuckDBPyConnection) -> None:
+        states = [state for one in batch.outcomes for state in one.states(self._claims)]
+        kept = {state.kept_run_id for state in states}
+        old = self._claims.earlier_runs(state.file for state in states)
+        tables.remove_runs(self._store, sorted(old - kept), self._now)
+        self._book.take(batch.series)
+        for number, news in batch.learned.items():
+            self._book.learn(number, news)
+        self._book.flush()
+        tables.insert(self._store, "run", batch.runs)
+        tables.append(self._store, connection, "measurement", batch.measurements)
+        tables.append(self._store, connection, "round", batch.rounds)
+        self.states |= {state.file.path: state for state in states}
 
     def finish(self, repository: Repository | None) -> None:
         """Write what belongs to the whole: commits, files, the log."""

@@ -2,109 +2,130 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from dashboard.asv_results import AsvBenchmark, AsvRun, read_results
-from dashboard.models import Status
+from dashboard.asv_results import AsvRun, read_results
 from dashboard.parsing import UnreadableError, as_json
+from dashboard.store.columns import (
+    FAILED,
+    OK,
+    SKIPPED,
+    STATUSES,
+    flags,
+    integers,
+    lists_of_numbers,
+    numbers,
+    texts,
+    times,
+)
 from dashboard.store.discover import Group, SourceFile
-from dashboard.store.series_book import SeriesBook
+from dashboard.store.series_numbers import Identity, SeriesNumbers
 from dashboard.store.tables import stored_time
 
-_LISTS = {
-    "status": pa.string(), "value": pa.float64(), "low": pa.float64(), "high": pa.float64(),
-    "q25": pa.float64(), "q75": pa.float64(), "samples": pa.list_(pa.float64()),
-}  # fmt: skip
-_REPEATED = {
-    "version": pa.string(), "started_at": pa.timestamp("us"), "duration_s": pa.float64(),
-    "profiled": pa.bool_(),
-}  # fmt: skip
-RESULT = pa.schema(
-    [("run_id", pa.int64()), ("series_id", pa.int64()), *_LISTS.items(), *_REPEATED.items()]
-)
+_Cell = TypeVar("_Cell")
+
+# ``run`` counts the groups that were read together.
+_RESULT = (
+    "run", "series_id", "status", "value", "low", "high", "q25", "q75", "samples", "version",
+    "started_at", "duration_s", "profiled",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ReadGroup:
-    """A group whose results file has been read: its run's row and values, or why it has none."""
+    """A group whose results file has been read: its run's row and how many values it has, or why
+    it has none."""
 
     group: Group
     row: dict[str, Any] | None = None
-    run: AsvRun | None = None
+    size: int = 0
     problem: str | None = None
 
-    @property
-    def size(self) -> int:
-        """How many values it has."""
-        return 0 if self.run is None else sum(len(x.combinations) for x in self.run.benchmarks)
+
+def read_groups(
+    groups: Sequence[Group], numbers: SeriesNumbers
+) -> tuple[list[ReadGroup], pa.Table, dict[int, Identity]]:
+    """Read the results files of groups: what became of each, their values with the columns of
+    `_RESULT`, and what their series are."""
+    read: list[ReadGroup] = []
+    tables = [_table(None, 0, ())]
+    identities: dict[int, Identity] = {}
+    for index, group in enumerate(groups):
+        entry, run = _read_group(group)
+        read.append(entry)
+        if entry.row is not None and run is not None:
+            machine, environment = entry.row["machine"], entry.row["environment"]
+            series: list[int] = []
+            for one in run.benchmarks:
+                found = numbers.of(one.name, one.combinations, machine, environment)
+                for number, values in zip(found, one.combinations, strict=True):
+                    if number not in identities:
+                        identities[number] = Identity(one.name, values, machine, environment)
+                series += found
+            tables.append(_table(run, index, series))
+    return read, pa.concat_tables(tables).combine_chunks(), identities
 
 
-def read_group(group: Group) -> ReadGroup:
-    """Read the results file of a group, if it has one."""
+def _read_group(group: Group) -> tuple[ReadGroup, AsvRun | None]:
     if group.result is None:
-        return ReadGroup(group)
+        return ReadGroup(group), None
     try:
         run = read_results(group.result.read())
-        return ReadGroup(group, _run_row(group.result, run, group.run_id), run)
+        row = _run_row(group.result, run, group.run_id)
     except UnreadableError as error:
-        return ReadGroup(group, problem=str(error))
+        return ReadGroup(group, problem=str(error)), None
+    return ReadGroup(group, row, sum(len(entry.combinations) for entry in run.benchmarks)), run
 
 
-def result_table(read: ReadGroup, book: SeriesBook) -> pa.Table:
-    """The values of a group, with the columns of `RESULT`; none if it has no run."""
-    if read.run is None or read.row is None:
-        return RESULT.empty_table()
-    series: list[int] = []
-    lists: dict[str, list[Any]] = {name: [] for name in _LISTS}
-    repeated: dict[str, list[Any]] = {name: [] for name in _REPEATED}
-    for entry in read.run.benchmarks:
-        series += book.identify(
-            entry.name, entry.combinations, read.row["machine"], read.row["environment"]
-        )
-        count = len(entry.combinations)
-        for name, column in _columns(entry).items():
-            lists[name] += column
-        for name, value in (
-            ("version", entry.version),
-            ("started_at", stored_time(entry.started_at)),
-            ("duration_s", entry.duration),
-            ("profiled", entry.profiled),
-        ):
-            repeated[name] += [value] * count
-    arrays = [pa.array(ids, pa.int64()) for ids in ([read.row["run_id"]] * len(series), series)]
-    arrays += [pa.array(lists[name], kind) for name, kind in _LISTS.items()]
-    arrays += [pa.array(repeated[name], kind) for name, kind in _REPEATED.items()]
-    return pa.table(arrays, schema=RESULT)
+def _table(run: AsvRun | None, index: int, series: Sequence[int]) -> pa.Table:
+    """The values of a run, a row each; none without one."""
+    benchmarks = () if run is None else run.benchmarks
+    results = _all(entry.results for entry in benchmarks)
+    counts = [len(entry.combinations) for entry in benchmarks]
+    whose = integers(np.repeat(np.arange(len(counts)), counts))
+    columns = [
+        integers([index] * len(series)),
+        integers(series),
+        texts(STATUSES).take(integers([_status(result) for result in results])),
+        *(
+            numbers(cells)
+            for cells in (
+                results,
+                _all(entry.low for entry in benchmarks),
+                _all(entry.high for entry in benchmarks),
+                _all(entry.q25 for entry in benchmarks),
+                _all(entry.q75 for entry in benchmarks),
+            )
+        ),
+        lists_of_numbers(_all(entry.samples for entry in benchmarks)),
+        *(
+            once.take(whose)
+            for once in (
+                texts([entry.version for entry in benchmarks]),
+                times([stored_time(entry.started_at) for entry in benchmarks]),
+                numbers([entry.duration for entry in benchmarks]),
+                flags([entry.profiled for entry in benchmarks]),
+            )
+        ),
+    ]
+    return pa.table(columns, names=_RESULT)
 
 
-def _columns(entry: AsvBenchmark) -> dict[str, list[Any]]:
-    statuses: list[str] = []
-    values: list[float | None] = []
-    for result in entry.results:
-        if result is None:
-            statuses.append(Status.FAILED.value)
-            values.append(None)
-        elif math.isnan(result):
-            statuses.append(Status.SKIPPED.value)
-            values.append(None)
-        else:
-            statuses.append(Status.OK.value)
-            values.append(result)
-    return {
-        "status": statuses,
-        "value": values,
-        "low": entry.low,
-        "high": entry.high,
-        "q25": entry.q25,
-        "q75": entry.q75,
-        "samples": entry.samples,
-    }
+def _status(result: float | None) -> int:
+    if result is None:
+        return FAILED
+    return OK if result == result else SKIPPED  # NaN alone differs from itself
+
+
+def _all(columns: Iterable[list[_Cell]]) -> list[_Cell]:
+    return list(itertools.chain.from_iterable(columns))
 
 
 def _run_row(file: SourceFile, run: AsvRun, run_id: int) -> dict[str, Any]:

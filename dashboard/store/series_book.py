@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from dashboard.asv_results import AsvDefinition
 from dashboard.models import Series
 from dashboard.store import queries, tables
+from dashboard.store.batch import Learned
+from dashboard.store.columns import integers
 from dashboard.store.connect import Store
-from dashboard.store.tables import identifier
+from dashboard.store.handover import shown
+from dashboard.store.series_numbers import Identity
 
 _Kind = TypeVar("_Kind")
 _QUOTED = tuple(re.compile(pattern) for pattern in (r"^u?'(.+)'$", r"^<class '(.+)'>$"))
@@ -22,18 +26,12 @@ _MOST_ROWS = 100_000
 
 
 class SeriesBook:
-    """Finds or makes the rows of series.
-
-    `identify` only gives the number; `settle` must follow before anything is learned of the
-    series, and `flush` writes what is new or changed.
-    """
+    """Finds or makes the rows of series: `take`, `learn`, then `flush` what is new or changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         found = [AsvDefinition(**row) for row in queries.benchmark_rows(store)]
         self._definitions = {entry.name: entry for entry in found}
-        self._numbers: dict[tuple[str, str, str], dict[tuple[str, ...], int]] = {}
-        self._fresh: dict[int, tuple[str, tuple[str, ...], str, str]] = {}
         self._rows: dict[int, dict[str, Any]] = {}
         self._changed: set[int] = set()
 
@@ -43,74 +41,48 @@ class SeriesBook:
             entry.name: entry for entry in definitions if self._definitions.get(entry.name) != entry
         }
         self._definitions |= fresh
-        known = queries.series_rows(self._store, benchmarks=sorted(fresh)) if fresh else {}
+        known = queries.series_of_benchmarks(self._store, sorted(fresh)) if fresh else {}
         self._rows = {**known, **self._rows}
         for number, row in self._rows.items():
             if row["benchmark"] in fresh:
                 self._update(number, self._described(row, None))
         self.flush()
 
-    def identify(
-        self,
-        benchmark: str,
-        combinations: Sequence[tuple[str, ...]],
-        machine: str,
-        environment: str,
-    ) -> list[int]:
-        """The numbers of a benchmark's series, which are made later if they are new."""
-        numbers = self._numbers.setdefault((benchmark, machine, environment), {})
-        found = []
-        for values in combinations:
-            number = numbers.get(values)
-            if number is None:
-                number = identifier(benchmark, machine, environment, *values)
-                numbers[values] = number
-            if number not in self._rows:
-                self._fresh[number] = (benchmark, values, machine, environment)
-            found.append(number)
-        return found
-
-    def settle(self, used: Container[int]) -> None:
-        """Read or make the rows of the series identified since, as far as they are in use."""
-        fresh = [(number, identity) for number, identity in self._fresh.items() if number in used]
+    def take(self, series: Mapping[int, Identity]) -> None:
+        """Read or make the rows of these series."""
+        fresh = [(number, one) for number, one in series.items() if number not in self._rows]
         for some in tables.pieces(fresh, _MOST_ROWS):
             self._make_room()
-            self._rows |= queries.series_rows(self._store, numbers=[number for number, _ in some])
-            for number, (benchmark, values, machine, environment) in some:
+            self._rows |= self._stored([number for number, _ in some])
+            for number, identity in some:
                 if number not in self._rows:
                     row = {
                         "series_id": number,
-                        "benchmark": benchmark,
-                        "param_values": list(values),
-                        "machine": machine,
-                        "environment": environment,
+                        "benchmark": identity.benchmark,
+                        "param_values": list(identity.values),
+                        "machine": identity.machine,
+                        "environment": identity.environment,
                         "higher_is_better": False,
                     }
                     self._rows[number] = {**row, **self._described(row, None)}
                     self._changed.add(number)
-        self._fresh = {}
 
-    def learn(
-        self, number: int, names: Sequence[str], facts: Mapping[str, Any], at: datetime
-    ) -> None:
-        """Take over what the rounds of a series say of it: the newest ones count.
-
-        ``facts`` are family, unit, higher_is_better, m, h, v, entropy; None is unknown.
-        """
+    def learn(self, number: int, news: Learned) -> None:
+        """Take over what the rounds of a series say of it: the newest ones count."""
         if number not in self._rows:
             self._make_room()
-            self._rows |= queries.series_rows(self._store, numbers=[number])
+            self._rows |= self._stored([number])
         row = self._rows[number]
         described_at = row.get("described_at")
-        if described_at is not None and at <= described_at:
+        if described_at is not None and news.at <= described_at:
             return
-        news = {key: value for key, value in facts.items() if value is not None and key != "unit"}
-        if row.get("unit") is None and facts["unit"] is not None:
-            news["unit"] = facts["unit"]
+        facts = {key: value for key, value in news.facts.items() if key != "unit"}
+        if row.get("unit") is None and "unit" in news.facts:
+            facts["unit"] = news.facts["unit"]
         if row["benchmark"] not in self._definitions:
-            news |= self._described({**row, **news}, names)
-        if described_at is None or any(row.get(key) != value for key, value in news.items()):
-            self._update(number, {**news, "described_at": at})
+            facts |= self._described({**row, **facts}, news.names)
+        if described_at is None or any(row.get(key) != value for key, value in facts.items()):
+            self._update(number, {**facts, "described_at": news.at})
 
     def flush(self) -> None:
         """Write what is new or changed."""
@@ -119,10 +91,14 @@ class SeriesBook:
             tables.replace(self._store, "series", some)
         self._changed = set()
 
+    def _stored(self, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+        with shown(self._store.connection, pa.table([integers(numbers)], names=["series_id"])):
+            return queries.series_of_batch(self._store)
+
     def _make_room(self) -> None:
         if len(self._rows) >= _MOST_ROWS:
             self.flush()
-            self._rows, self._numbers = {}, {}
+            self._rows = {}
 
     def _update(self, number: int, news: Mapping[str, Any]) -> None:
         row = self._rows[number]

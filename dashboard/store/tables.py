@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+import duckdb
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from dashboard.store.columns import flags, integers, lists, texts, times
 from dashboard.store.connect import Store
+from dashboard.store.handover import FEW, shown
 
 Row = Mapping[str, Any]
 _Item = TypeVar("_Item")
@@ -17,8 +23,6 @@ _Item = TypeVar("_Item")
 _TIME = pa.timestamp("us")
 _TEXT = pa.string()
 _TEXTS = pa.list_(pa.string())
-_NUMBER = pa.float64()
-_NUMBERS = pa.list_(pa.float64())
 _WHOLE = pa.int64()
 _FLAG = pa.bool_()
 
@@ -52,6 +56,11 @@ _COLUMNS: dict[str, dict[str, pa.DataType]] = {
 }  # fmt: skip
 
 _COLUMNS["ingest_log"] = _COLUMNS["source_file"]
+
+_APPEND = {
+    "measurement": "INSERT INTO measurement BY NAME FROM batch",
+    "round": "INSERT INTO round BY NAME FROM batch",
+}
 
 _INSERT = {
     "ingest_log": "INSERT INTO ingest_log BY NAME "
@@ -111,6 +120,18 @@ def insert(store: Store, table: str, rows: Iterable[Row]) -> None:
     _write(store, table, list(rows), [_INSERT[table]])
 
 
+def append(
+    store: Store, connection: duckdb.DuckDBPyConnection, table: str, batch: pa.Table
+) -> None:
+    """Append rows of `measurement` or `round` by a connection of `Store.appending`."""
+    if not len(batch):
+        return
+    # in a transaction a view of many rows would hold them until it ends: DuckDB finds `batch` here
+    view = shown(connection, batch) if len(batch) <= FEW else nullcontext()
+    with view, store.into(store.target, connection):
+        connection.execute(_APPEND[table])
+
+
 def replace(store: Store, table: str, rows: Iterable[Row]) -> None:
     """Insert rows in place of those with the same key."""
     _write(store, table, list(rows), [_DELETE[table], _INSERT[table]])
@@ -164,12 +185,20 @@ def _write(store: Store, table: str, rows: Sequence[Row], statements: Sequence[s
     unknown = set().union(*(row.keys() for row in rows)) - columns.keys()
     if unknown:
         raise ValueError(f"{table} has no columns {sorted(unknown)}")
-    arrays = [
-        pa.array([row.get(name) for row in rows], type=kind) for name, kind in columns.items()
-    ]
-    store.connection.register("batch", pa.table(arrays, names=list(columns)))
-    try:
+    arrays = [_column(kind, [row.get(name) for row in rows]) for name, kind in columns.items()]
+    with shown(store.connection, pa.table(arrays, names=list(columns))):
         for statement in statements:
             store.connection.execute(statement)
-    finally:
-        store.connection.unregister("batch")
+
+
+def _column(kind: pa.DataType, cells: list[Any]) -> pa.Array:
+    if kind == _TEXT:
+        return texts(cells)
+    if kind == _TEXTS:
+        return lists(texts(list(itertools.chain.from_iterable(cells))), [len(c) for c in cells])
+    if kind == _TIME:
+        return times(cells)
+    if kind == _FLAG:
+        return flags(cells)
+    unknown = np.array([cell is None for cell in cells], bool)
+    return integers([cell or 0 for cell in cells], kind, unknown)

@@ -92,6 +92,8 @@ def test_bad_lines_of_rounds_are_named_and_the_others_count(tmp_path: Path, own:
         ("higher_is_better", "maybe"),
         ("schedule", {"tile": float("nan")}),
         ("m", 1.5),
+        ("round", 2**40),
+        ("started_at", "20000-01-01T00:00:00+00:00"),
         ("machine", None),
         ("gpu", "\ud800"),
     ],

@@ -39,9 +39,7 @@ def totals(store: Store) -> dict[str, int]:
     _, rows = fetch(
         store,
         """
-        SELECT (SELECT count(*) FROM run),
-               (SELECT count(DISTINCT series_id) FROM measurement),
-               (SELECT count(*) FROM measurement)
+        SELECT (SELECT count(*) FROM run), count(DISTINCT series_id), count(*) FROM measurement
         """,
     )
     return dict(zip(("runs", "series", "measurements"), rows[0], strict=True))
@@ -82,20 +80,30 @@ def commit_rows(store: Store) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def series_rows(
-    store: Store, numbers: Sequence[int] = (), benchmarks: Sequence[str] = ()
-) -> dict[int, dict[str, Any]]:
-    """Rows of the series table as they are stored, by series_id: those with these numbers and
-    those of these benchmarks."""
-    columns, rows = fetch(
-        store,
-        """
-        SELECT * FROM series
-        WHERE series_id IN (SELECT unnest(CAST($numbers AS BIGINT[])))
-           OR benchmark IN (SELECT unnest(CAST($benchmarks AS VARCHAR[])))
-        """,
-        {"numbers": list(numbers), "benchmarks": list(benchmarks)},
+def series_of_benchmarks(store: Store, benchmarks: Sequence[str]) -> dict[int, dict[str, Any]]:
+    """Rows of the series table as they are stored, by series_id."""
+    return _by_number(
+        *fetch(
+            store,
+            """
+            SELECT * FROM series
+            WHERE benchmark IN (SELECT unnest(CAST($benchmarks AS VARCHAR[])))
+            """,
+            {"benchmarks": list(benchmarks)},
+        )
     )
+
+
+def series_of_batch(store: Store) -> dict[int, dict[str, Any]]:
+    """The same of the series whose series_id the view ``batch`` has."""
+    return _by_number(
+        *fetch(store, "SELECT * FROM series WHERE series_id IN (FROM batch SELECT series_id)")
+    )
+
+
+def _by_number(
+    columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> dict[int, dict[str, Any]]:
     records = [dict(zip(columns, row, strict=True)) for row in rows]
     return {record["series_id"]: record for record in records}
 
@@ -103,27 +111,4 @@ def series_rows(
 def benchmark_rows(store: Store) -> list[dict[str, Any]]:
     """The benchmark definitions as they are stored."""
     columns, rows = fetch(store, "SELECT name, unit, type, version, param_names FROM benchmark")
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def line_series(store: Store) -> list[dict[str, Any]]:
-    """The series that the lines of an ingest's batch belong to, and what the newest line that
-    says it says of each: machine, environment, benchmark, params, family, unit,
-    higher_is_better, m, h, v, entropy, described_at."""
-    columns, rows = fetch(
-        store,
-        """
-        SELECT machine, environment, benchmark, CAST(params AS VARCHAR) AS params,
-               arg_max(family, moment) AS family, arg_max(unit, moment) AS unit,
-               coalesce(arg_max(higher_is_better, moment), false) AS higher_is_better,
-               CAST(arg_max(m, moment) AS BIGINT) AS m, CAST(arg_max(h, moment) AS BIGINT) AS h,
-               CAST(arg_max(v, moment) AS BIGINT) AS v, arg_max(entropy, moment) AS entropy,
-               make_timestamp(max(moment)) AS described_at
-        FROM (
-            SELECT *, coalesce(epoch_us(TRY_CAST(started_at AS TIMESTAMPTZ)), 0) AS moment FROM line
-        )
-        GROUP BY machine, environment, benchmark, params
-        ORDER BY described_at, machine, environment, benchmark, params
-        """,
-    )
     return [dict(zip(columns, row, strict=True)) for row in rows]
