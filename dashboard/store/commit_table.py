@@ -17,16 +17,14 @@ def refreshed(
     store: Store, repository: Repository | None, shipped: Mapping[str, Commit]
 ) -> list[dict[str, Any]]:
     """The rows that the table lacks or has otherwise."""
-    rows = {row["hash"]: row for row in queries.commit_rows(store)}
-    stored = {name: _known(row) for name, row in rows.items()}
+    stored = {row["hash"]: _known(row) for row in queries.commit_rows(store)}
     measured = queries.run_commits(store)
     history = {}
     if repository is not None:
         trees = _trees(measured, stored, shipped)
         history = repository.history(measured, trees)
     merged = merge(measured, history, shipped, stored)
-    fresh = {name: _row(entry) for name, entry in merged.items()}
-    return [row for name, row in fresh.items() if rows.get(name) != row]
+    return [_row(entry) for name, entry in merged.items() if stored.get(name) != entry]
 
 
 def _trees(

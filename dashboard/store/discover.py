@@ -72,8 +72,7 @@ def discover(results: Path) -> list[SourceFile]:
         raise InputError(f"cannot read {results}: {error.strerror}") from error
     if not any(kind in ("result", "rounds") for _, kind in found.values()):
         raise InputError(f"no asv results in {results} (expected <machine>/<commit>-<env>.json)")
-    regular = {path: location for path, (location, _) in found.items() if location.is_file()}
-    read = digests(results, regular)
+    read = digests(results, {path: location for path, (location, _) in found.items()})
     return [_source_file(path, *found[path], read.get(path, "")) for path in sorted(found)]
 
 
@@ -122,10 +121,11 @@ def _walk(results: Path) -> Iterator[tuple[str, Path, str]]:
     for name_of_folder, _, names in os.walk(results, onerror=_raise):
         folder = Path(name_of_folder)
         inside = folder.relative_to(results)
+        prefix = f"{inside.as_posix()}/" if inside.parts else ""
         for name in names:
             kind = _kind(inside, name, at_top)
             if kind is not None:
-                yield _printable((inside / name).as_posix()), folder / name, kind
+                yield _printable(prefix + name), folder / name, kind
 
 
 def _kind(inside: Path, name: str, at_top: bool) -> str | None:

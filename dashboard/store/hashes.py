@@ -11,11 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+
+from dashboard.parsing import UnreadableError, load_json
 
 _SETTLED_NS = 2_000_000_000
 _FORMAT = 1
@@ -24,7 +27,7 @@ Stamp = list[int]
 
 
 def digests(results: Path, locations: Mapping[str, Path]) -> dict[str, str | OSError]:
-    """The digest of each file, or why it cannot be read, by its path in ``results``.
+    """The digest of each regular file, or why it cannot be read, by its path in ``results``.
 
     SHA-1, as git names contents: several times as fast as SHA-256 where the CPU helps neither.
     """
@@ -36,11 +39,15 @@ def digests(results: Path, locations: Mapping[str, Path]) -> dict[str, str | OSE
     unknown: dict[str, Stamp] = {}
     for path, location in locations.items():
         try:
-            stat = location.stat()
+            status = location.stat()
+        except FileNotFoundError:
+            continue  # a link that leads nowhere
         except OSError as error:
             found[path] = error
             continue
-        stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+        if not stat.S_ISREG(status.st_mode):
+            continue
+        stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
         earlier = remembered.get(path)
         if earlier is not None and list(earlier[0]) == stamp:
             found[path], kept[path] = earlier[1], (stamp, earlier[1])
@@ -73,10 +80,10 @@ def _memory_of(results: Path) -> Path:
 
 def _load(memory: Path) -> dict[str, tuple[Stamp, str]]:
     try:
-        document = json.loads(memory.read_bytes())
+        document = load_json(memory.read_bytes())
         if document["format"] == _FORMAT:
             return {path: (list(stamp), str(digest)) for path, stamp, digest in document["files"]}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, UnreadableError, ValueError, KeyError, TypeError):
         pass  # nothing is remembered
     return {}
 

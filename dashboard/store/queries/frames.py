@@ -1,19 +1,20 @@
 """What is shown and exported, as pandas frames.
 
 Frames carry exactly the documented columns first; times are UTC timestamps, unknown is
-missing (NaN, NaT, None or <NA>), list columns hold Python lists.
+missing (NaN, NaT, None or <NA>), list columns hold Python lists. pandas is loaded by the first
+frame only: an ingest needs none.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import pandas as pd
-from pandas.api.types import is_list_like
+from typing import TYPE_CHECKING, Any
 
 from dashboard.store.connect import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TIMES = ("date", "commit_date", "started_at", "ingested_at", "replaced_at")
 _LISTS = ("parents", "tags", "clock_event_reasons", "samples")
@@ -36,9 +37,7 @@ def series(store: Store) -> pd.DataFrame:
         ORDER BY benchmark, model, tokens, tp, label, machine, environment
         """,
     )
-    frame["params"] = pd.Series(
-        [json.loads(text) for text in frame["params"]], index=frame.index, dtype=object
-    )
+    frame["params"] = frame["params"].map(json.loads).astype(object)
     return frame
 
 
@@ -169,6 +168,9 @@ def exported(store: Store) -> pd.DataFrame:
 
 
 def _frame(store: Store, sql: str, values: dict[str, Any] | None = None) -> pd.DataFrame:
+    import pandas as pd
+    from pandas.api.types import is_list_like
+
     frame: pd.DataFrame = store.connection.execute(sql, values or {}).df()
     for name in _present(_TIMES, frame):
         frame[name] = pd.to_datetime(frame[name]).dt.tz_localize("UTC")

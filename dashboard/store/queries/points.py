@@ -7,11 +7,13 @@ series first, so that their cost is that of what is shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from dashboard.store.connect import Store
 from dashboard.store.queries.frames import _frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def points(
