@@ -25,6 +25,7 @@ from dashboard import cli
 from dashboard.errors import InputError
 from dashboard.store import lake, maintenance, open_store, queries, schema, stamp
 from dashboard.store.ingest import ingest
+from dashboard.store.integrity import examine
 
 ROOT = Path(dashboard.__file__).parent.parent
 FRAMES = (
@@ -144,6 +145,31 @@ def test_a_changed_file_replaces_its_run(address: str, history: Any, tmp_path: P
     with open_store(address) as store:
         assert len(queries.replaced(store)) == 6
         assert queries.inconsistencies(store) == {}
+
+
+def test_files_that_are_gone_are_pruned_only_when_told_to(
+    address: str, history: Any, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(history.results, results)
+    ingest(address, results)
+    gone = set()
+    for file in (history.result_file(1), history.rounds_file(1)):
+        path = file.relative_to(history.results)
+        (results / path).unlink()
+        gone.add(path.as_posix())
+    kept = ingest(address, results)
+    assert (set(kept.gone), kept.pruned, kept.runs) == (gone, (), 4)
+    pruned = ingest(address, results, prune=True)
+    assert (pruned.gone, set(pruned.pruned), pruned.runs) == ((), gone, 3)
+    ingest(tmp_path / "rebuilt.duckdb", results)
+    assert_same(address, tmp_path / "rebuilt.duckdb")
+    with open_store(address) as store:
+        assert examine(store, results).findings == ()
+        assert len(queries.replaced(store)) == 6
+    before = stamp(address)
+    assert ingest(address, results, prune=True).pruned == ()
+    assert stamp(address) == before
 
 
 def test_the_store_commands(
