@@ -36,13 +36,14 @@ def check(
     Raises InputError: nothing measured, unknown or ambiguous commits, one commit twice, nothing
     in common.
     """
-    measured = queries.measured_commits(store, machine)
+    places = queries.measured_places(store, machine)
+    known = {commit.hash: commit for commit in queries.known_commits(store)}
+    measured = [commit for commit in known.values() if commit.hash in places]
     if not measured:
         where = f" on machine {machine!r}" if machine is not None else ""
         raise InputError(f"{store.path} has no measured commits{where}")
-    known = {commit.hash: commit for commit in queries.known_commits(store)}
     notes: list[str] = []
-    choice = Choice(measured, known, queries.measured_places(store, machine), repository, notes)
+    choice = Choice(measured, known, places, repository, notes)
     base_commit, head_commit = choice.of(base, head)
     found = queries.pairs(store, base_commit.hash, head_commit.hash, machine)
     comparable = _comparable(found, base_commit, head_commit, notes)
