@@ -29,6 +29,7 @@ from typing import Any
 
 from asv_benchmarks.device import DeviceError, visible_gpu
 from asv_benchmarks.nominal import Work, nominal_ms
+from asv_benchmarks.recover import RecoverError, recover
 from asv_benchmarks.tiers import TIERS, expression_of, series_of
 from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
 
@@ -270,8 +271,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         remaining = [pair for pair in series if done[pair] < chosen.rounds]
         if remaining and not chosen.list:
             log = Path(".asv") / "sweep.log"
-            remaining = sweep(place, remaining, chosen.rounds, chosen.minutes * 60, log)
-    except SweepError as error:
+            try:
+                remaining = sweep(place, remaining, chosen.rounds, chosen.minutes * 60, log)
+            finally:
+                # asv saves a commit's results at its end; an interrupted piece has none.
+                recover(place.results)
+    except (SweepError, RecoverError) as error:
         print(f"sweep: {error}", file=sys.stderr)
         return 1
     for benchmark, params in remaining:

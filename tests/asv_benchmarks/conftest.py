@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # What the frame and the plugin are made of; the families would import torch.
 FRAME = (
     *("__init__", "asv_hooks", "calls", "checkout", "commits", "conditions", "device"),
-    *("environment", "frame", "handover", "harness", "lock", "nominal", "planted", "records"),
-    *("sweep", "tiers", "timing", "watchdog", "workloads"),
+    *("environment", "frame", "handover", "harness", "lock", "merge", "nominal", "planted"),
+    *("records", "recover", "sweep", "tiers", "timing", "watchdog", "workloads"),
 )
 
 FAMILY = """
