@@ -130,12 +130,15 @@ def add_series(
 
 def recover(results: Path) -> dict[str, int]:
     """Complete asv's results; how many series came to which file. Raises RecoverError."""
+    runs = records_of(results)
+    if not runs:
+        return {}
     described_at = results / BENCHMARKS
     if not described_at.exists():
         raise RecoverError(f"{described_at} is missing: {results} is no folder of asv's results")
     described = json.loads(described_at.read_text(encoding="utf-8"))
     added = {}
-    for run, benchmarks in records_of(results).items():
+    for run, benchmarks in runs.items():
         machine, environment, commit = run
         python = next(iter(benchmarks.values()))[0]["python"].rpartition(".")[0]
         into = results_of(results, run, python)

@@ -137,8 +137,7 @@ def test_asv_is_ended_as_by_hand_even_in_the_background(tmp_path: Path) -> None:
     """A synthetic asv, started where interrupts are ignored, tells what reached it."""
     script = (
         "import pathlib, time\n"
-        "pathlib.Path('up').touch()\n"
-        "try:\n    time.sleep(60)\n"
+        "try:\n    pathlib.Path('up').touch()\n    time.sleep(60)\n"
         "except KeyboardInterrupt:\n    pathlib.Path('interrupted').touch()\n"
     )
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
