@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -57,6 +59,22 @@ def write_text(text: str, output: Path | None) -> None:
         raise InputError(f"cannot write {output}: {error.strerror}") from error
 
 
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """Shows ``done`` of ``total`` files, to people: in a log every refresh would be a line."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    # Imported here: a scripted ingest of one file is done before this is loaded.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def narrated_ingest(
     store: Path | str,
     results: Path,
@@ -65,25 +83,14 @@ def narrated_ingest(
     prune: bool = False,
 ) -> IngestReport:
     """Ingest with a progress bar, and every rejected file and note said."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from dashboard.store.ingest import ingest
 
-    columns = (
-        TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-    )  # fmt: skip
-    console = Console(stderr=True)
-    # a bar is for people: in a log every refresh would be a line
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("reading", total=None)
+    with _progress() as progress:
         report = ingest(
             store,
             results,
             repository,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=progress,
             waiting=lambda: say(f"waiting for another ingest into {store}"),
             source=source,
             prune=prune,
