@@ -69,7 +69,10 @@ def combined(shift_M: torch.Tensor, sums: torch.Tensor, temperature: float) -> S
     """
     log_sum_M = sums[_SUM].log2()
     target_exponent_M = sums[_TARGET] * (_LOG2_E / temperature)
-    logprob_M = ((target_exponent_M - log_sum_M) * _LN2).where(sums[_OWNERS] > 0, 0.0)
+    owners_M = sums[_OWNERS]
+    logprob_M = ((target_exponent_M - log_sum_M) * _LN2).where(owners_M > 0, 0.0)
+    # Overlapping ranges would add up to a number like any other. Raising would wait for the GPU.
+    logprob_M = logprob_M.masked_fill(owners_M > 1, float("nan"))
     entropy_M = mean_exponent_M = None
     if sums.shape[0] > _WEIGHTED:
         mean_exponent_M = sums[_WEIGHTED] / sums[_SUM]

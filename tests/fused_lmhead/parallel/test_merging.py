@@ -141,6 +141,15 @@ def test_a_target_nobody_owns_has_log_prob_zero():
     assert float(got.logprob_M[3]) == pytest.approx(float(logits[3].log_softmax(-1)[5]), abs=1e-6)
 
 
+def test_a_target_that_two_shards_own_is_no_number():
+    """Ranges that overlap would otherwise add its logit twice, to a value like any other."""
+    logits = torch.randn(4, 12, generator=torch.Generator().manual_seed(0))
+    target = torch.tensor([3, 4, 5, 12])
+    got = merge_shards(shards_of(logits, target, [(0, 5), (4, 12)]), 1.0)
+    assert got.logprob_M.isnan().tolist() == [False, True, False, False]
+    assert float(got.logprob_M[3]) == 0.0
+
+
 @pytest.mark.parametrize("offset", [1e4, -1e4])
 def test_a_common_offset_costs_nothing_between_shards(offset: float):
     logits = torch.randn(16, 60, generator=torch.Generator().manual_seed(0))
