@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from parallel_cases import TWO, run_cases
 from problems import Problem, make_problem
 
 from fused_lmhead.parallel import (
@@ -251,13 +250,6 @@ def searching(rank: int) -> dict[str, Any]:
 
 
 PROBES = (low_level, collectives, summed, ignored, verl, outsider, searching)
-
-
-def run_two(rank: int, folder: str) -> None:
-    """All that two ranks are asked: the cases, then every probe."""
-    run_cases(rank, TWO, folder)
-    for probe in PROBES:
-        torch.save(probe(rank), Path(folder) / f"{probe.__name__}-{rank}.pt")
 
 
 def lose_a_peer(rank: int, folder: str) -> None:

@@ -12,6 +12,7 @@ ranks that share each sequence. Ranks are numbered with TP fastest, as Megatron 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -171,6 +172,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     if chosen.tp < 1 or chosen.cp < 1 or S % (2 * chosen.cp):
         parser.error(f"--tp and --cp must be at least 1, and 2·CP divide the {S} tokens of a row")
+    if chosen.backend == "triton" and os.environ.get("TRITON_INTERPRET") != "1":
+        parser.error("--backend triton needs TRITON_INTERPRET=1 in the environment: ranks are CPUs")
     run_ranks(compare, chosen.tp * chosen.cp, chosen.tp, chosen.cp, chosen.backend)
 
 

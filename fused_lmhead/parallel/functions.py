@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from fused_lmhead.ops import BackendName
+from fused_lmhead.parallel.untraced import untraced
 from fused_lmhead.parallel.vocabulary import CHUNK_SIZE, vocab_parallel_logprob
 
 
@@ -21,6 +22,7 @@ class _ShardedLogprob(torch.autograd.Function):
     fused_backend: ClassVar[BackendName]
 
     @classmethod
+    @untraced
     def apply(
         cls,
         hidden: torch.Tensor,
@@ -44,7 +46,8 @@ class _ShardedLogprob(torch.autograd.Function):
             weight: [V/TP, H], this rank's shard.
             target: [B, S], ids in the whole vocabulary, already shifted.
             vocab_start_index: the id of the shard's first row.
-            vocab_end_index: one past the id of its last row.
+            vocab_end_index: one past the id of its last row. A target that two ranks' ranges
+                have gets NaN.
             chunk_size: tokens per chunk of the torch backend, B·S together; None: 1024.
             tp_group: the ranks that share the vocabulary; None: this one has all of it.
             inference_only: keep nothing for a backward pass; results need no gradient.

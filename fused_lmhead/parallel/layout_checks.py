@@ -6,8 +6,10 @@ sequence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from numbers import Integral
+from operator import index
 
 import torch
 
@@ -44,7 +46,7 @@ def check_packed(
     attention_mask: torch.Tensor | None,
     cp_size: int,
 ) -> None:
-    """ValueError unless the shapes are those of one packed batch. Reads no values."""
+    """TypeError, ValueError unless the shapes are those of one packed batch. Reads no values."""
     _check_tensors(hidden=hidden, target=target, cu_seqlens_padded=cu_seqlens_padded)
     if attention_mask is not None:
         _check_tensors(attention_mask=attention_mask)
@@ -62,6 +64,8 @@ def check_packed(
         )
     if cu_seqlens_padded.dtype not in (torch.int32, torch.int64):
         raise ValueError(f"cu_seqlens_padded must be int32 or int64, got {cu_seqlens_padded.dtype}")
+    if not isinstance(unpacked_seqlen, Integral):
+        raise TypeError(f"unpacked_seqlen must be an integer, got {unpacked_seqlen!r}")
     if unpacked_seqlen < 1:
         raise ValueError(f"unpacked_seqlen must be at least 1, got {unpacked_seqlen}")
     segments = cu_seqlens_padded.shape[0] - 1
@@ -70,6 +74,16 @@ def check_packed(
             f"attention_mask {tuple(attention_mask.shape)} must be [segments, unpacked_seqlen] = "
             f"({segments}, {unpacked_seqlen})"
         )
+
+
+def row_lengths(sub_seq_lengths: Iterable[Iterable[int]]) -> list[list[int]]:
+    """The true lengths of each row's segments, as plain integers. TypeError unless they are."""
+    try:
+        return [[index(length) for length in row] for row in sub_seq_lengths]
+    except TypeError:
+        raise TypeError(
+            f"sub_seq_lengths must be a list of integers for each row, got {sub_seq_lengths!r:.60}"
+        ) from None
 
 
 def segment_lengths(
@@ -88,7 +102,7 @@ def segment_lengths(
         bounds, true = values[: offsets.shape[0]], values[offsets.shape[0] :]
     else:
         bounds = offsets.tolist()
-        true = [int(length) for row in true_lengths for length in row]
+        true = [length for row in true_lengths for length in row]
     if bounds[0] != 0 or bounds[-1] != total:
         raise ValueError(
             f"cu_seqlens_padded must go from 0 to target's {total} tokens, "

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 import torch.distributed as dist
 
-from fused_lmhead.parallel.layout_checks import check_packed, segment_lengths
+from fused_lmhead.parallel.layout_checks import check_packed, row_lengths, segment_lengths
 from fused_lmhead.parallel.sequence import Context, ShardedHead, sequence_values
 from fused_lmhead.parallel.unpacking import (
     destinations,
@@ -19,8 +19,10 @@ from fused_lmhead.parallel.unpacking import (
     rows_of_sub_sequences,
     unpack,
 )
+from fused_lmhead.parallel.untraced import untraced
 
 
+@untraced
 def from_parallel_hidden_to_logprobs_packed_sequences(
     hidden: torch.Tensor,
     lm_head_weight: torch.Tensor,
@@ -55,7 +57,8 @@ def from_parallel_hidden_to_logprobs_packed_sequences(
             each a multiple of 2·CP. A segment may be empty.
         unpacked_seqlen: columns of the batch that was packed.
         vocab_start_index: the id of the shard's first row.
-        vocab_end_index: one past the id of its last row.
+        vocab_end_index: one past the id of its last row. A target that two ranks' ranges
+            have gets NaN.
         group: the ranks that share the vocabulary; None: this one has all of it.
         inference_only: keep nothing for a backward pass; results need no gradient.
         cp_group: the ranks that share each segment; None: this one has all of it.
@@ -86,8 +89,9 @@ def from_parallel_hidden_to_logprobs_packed_sequences(
     device, total, columns = target.device, target.shape[1], unpacked_seqlen - 1
     offsets = cu_seqlens_padded.to(device=device, dtype=torch.int64)
     if sub_seq_lengths is not None:
-        lengths = segment_lengths(offsets, sub_seq_lengths, total, context.size)
-        rows = rows_of_sub_sequences(lengths, sub_seq_lengths, device)
+        described = row_lengths(sub_seq_lengths)
+        lengths = segment_lengths(offsets, described, total, context.size)
+        rows = rows_of_sub_sequences(lengths, described, device)
     else:
         if attention_mask is None:
             true_lengths = offsets.diff()

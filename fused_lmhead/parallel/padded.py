@@ -11,9 +11,11 @@ import torch.distributed as dist
 
 from fused_lmhead.parallel.layout_checks import check_padded
 from fused_lmhead.parallel.sequence import Context, ShardedHead, sequence_values
+from fused_lmhead.parallel.untraced import untraced
 from fused_lmhead.parallel.zigzag import even_offsets
 
 
+@untraced
 def from_parallel_hidden_to_logprobs(
     hidden: torch.Tensor,
     lm_head_weight: torch.Tensor,
@@ -41,7 +43,8 @@ def from_parallel_hidden_to_logprobs(
         lm_head_weight: [V/TP, H], this rank's shard.
         target: [B, S], the whole sequences' ids, not shifted.
         vocab_start_index: the id of the shard's first row.
-        vocab_end_index: one past the id of its last row.
+        vocab_end_index: one past the id of its last row. A target that two ranks' ranges
+            have gets NaN.
         tp_group: the ranks that share the vocabulary; None: this one has all of it.
         inference_only: keep nothing for a backward pass; results need no gradient.
         cp_group: the ranks that share each sequence; None: this one has all of it.

@@ -56,11 +56,10 @@ class ShardedHead:
 
     def values(self, hidden_1nH: torch.Tensor, target_1n: torch.Tensor) -> torch.Tensor:
         """Log-probabilities, and with ``return_entropy`` entropies, [1 or 2, n] fp32."""
-        function = _FUNCTIONS.get(self.fused_backend)
+        name = self.fused_backend
+        function = _FUNCTIONS.get(name) if isinstance(name, str) else None
         if function is None:
-            raise ValueError(
-                f"fused_backend must be 'torch' or 'triton', got {self.fused_backend!r}"
-            )
+            raise ValueError(f"fused_backend must be 'torch' or 'triton', got {name!r}")
         results = function.apply(
             hidden_1nH,
             self.weight,

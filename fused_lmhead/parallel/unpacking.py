@@ -35,7 +35,7 @@ def rows_of_sub_sequences(
 
     Raises ValueError where the two describe different numbers of segments.
     """
-    described = [(row, int(n)) for row, lengths in enumerate(sub_seq_lengths) for n in lengths]
+    described = [(row, n) for row, lengths in enumerate(sub_seq_lengths) for n in lengths]
     first_columns, column, before = [], 0, -1
     for (row, _), padded in zip(described, padded_lengths, strict=True):
         column = column if row == before else 0

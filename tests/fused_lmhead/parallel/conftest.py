@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from parallel_cases import FOUR, run_cases
-from parallel_probes import run_two
+from parallel_trainers import run_two
 
 from fused_lmhead.parallel.processes import run_ranks
 

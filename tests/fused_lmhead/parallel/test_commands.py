@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,10 +13,15 @@ import torch
 from fused_lmhead.parallel.efficiency import Row, Shape, table
 
 
-def run(root, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", *arguments]
+def run(root, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=root, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-m", *arguments],
+        cwd=root,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
 
 
@@ -31,6 +37,14 @@ def test_the_example_prints_how_little_it_differs(layout, pytestconfig: pytest.C
     }
     assert list(differences) == ["logprob", "entropy", "hidden gradient", "new weight", "all"]
     assert 0 < differences.pop("all") == max(differences.values()) < 1.91e-6
+
+
+def test_the_example_says_what_triton_needs_on_a_cpu(pytestconfig: pytest.Config):
+    example = ("fused_lmhead.parallel.example", "--backend", "triton")
+    done = run(pytestconfig.rootpath, *example, TRITON_INTERPRET="0")
+    assert done.returncode == 2
+    assert "needs TRITON_INTERPRET=1" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="two GPUs would be measured")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from fused_lmhead import fused_linear_logprob
 from fused_lmhead.parallel import (
     FusedLinearChunkedDistributedLogprob,
+    FusedLinearLogprobTriton,
     from_parallel_hidden_to_logprobs,
     from_parallel_hidden_to_logprobs_packed_sequences,
     linear_cross_entropy,
@@ -36,6 +39,55 @@ PACKED = {
     "group": None,
 }
 
+CALLING = {"return_entropy": False, "entropy_requires_grad": False}
+SIGNATURES = {
+    from_parallel_hidden_to_logprobs: {
+        **dict.fromkeys(["hidden", "lm_head_weight", "target"], inspect.Parameter.empty),
+        **dict.fromkeys(["vocab_start_index", "vocab_end_index"], inspect.Parameter.empty),
+        "tp_group": inspect.Parameter.empty,
+        "inference_only": False,
+        "cp_group": None,
+        "chunk_size": None,
+        "temperature": 1.0,
+        "fused_backend": "torch",
+        **CALLING,
+    },
+    from_parallel_hidden_to_logprobs_packed_sequences: {
+        **dict.fromkeys(["hidden", "lm_head_weight", "target"], inspect.Parameter.empty),
+        **dict.fromkeys(["cu_seqlens_padded", "unpacked_seqlen"], inspect.Parameter.empty),
+        **dict.fromkeys(["vocab_start_index", "vocab_end_index"], inspect.Parameter.empty),
+        "group": inspect.Parameter.empty,
+        "inference_only": False,
+        "cp_group": None,
+        "chunk_size": None,
+        "attention_mask": None,
+        "sub_seq_lengths": None,
+        "temperature": 1.0,
+        "fused_backend": "torch",
+        **CALLING,
+    },
+    FusedLinearChunkedDistributedLogprob.apply: {
+        **dict.fromkeys(["hidden", "weight", "target"], inspect.Parameter.empty),
+        **dict.fromkeys(["vocab_start_index", "vocab_end_index"], inspect.Parameter.empty),
+        **dict.fromkeys(["chunk_size", "tp_group"], inspect.Parameter.empty),
+        "inference_only": False,
+        **CALLING,
+        "temperature": 1.0,
+    },
+}
+
+
+@pytest.mark.parametrize("function", SIGNATURES, ids=lambda function: function.__qualname__)
+def test_trainers_find_the_signatures_that_they_call(function):
+    """Names, their order and defaults: what swapping an import relies on."""
+    found = {name: p.default for name, p in inspect.signature(function).parameters.items()}
+    assert list(found.items()) == list(SIGNATURES[function].items())
+
+
+def test_the_low_level_drop_ins_are_autograd_functions():
+    for function in (FusedLinearChunkedDistributedLogprob, FusedLinearLogprobTriton):
+        assert issubclass(function, torch.autograd.Function)
+
 
 @pytest.mark.parametrize(
     ("change", "words"),
@@ -45,6 +97,7 @@ PACKED = {
         ({"vocab_end_index": 7}, "vocab_start_index 0 to vocab_end_index 7 are 7 ids.*6 rows"),
         ({"vocab_start_index": -1, "vocab_end_index": 5}, "must not be negative, got -1"),
         ({"fused_backend": "cuda"}, "fused_backend must be 'torch' or 'triton', got 'cuda'"),
+        ({"fused_backend": ["torch"]}, "fused_backend must be 'torch' or 'triton', got \\["),
         ({"entropy_requires_grad": True}, "needs return_entropy=True"),
         ({"chunk_size": 0}, "chunk_size must be at least 1, got 0"),
         ({"temperature": 0.0}, "temperature must be from"),
@@ -122,6 +175,73 @@ def test_other_bad_arguments_are_named():
             from_parallel_hidden_to_logprobs_packed_sequences(**{**PACKED, name: [0, 4, 8]})
     with pytest.raises(TypeError, match="weight must be float32, float16 or bfloat16"):
         from_parallel_hidden_to_logprobs(**{**PADDED, "lm_head_weight": WEIGHT.double()})
+    with pytest.raises(TypeError, match=r"weight must be a torch\.Tensor, got NoneType"):
+        linear_cross_entropy(HIDDEN, None, TARGET)
+    with pytest.raises(ValueError, match=r"weight must be \[V, H\] and not empty, got shape \(\)"):
+        linear_cross_entropy(HIDDEN, torch.tensor(1.0), TARGET)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"unpacked_seqlen": 4.0}, "unpacked_seqlen must be an integer, got 4.0"),
+        ({"unpacked_seqlen": None}, "unpacked_seqlen must be an integer, got None"),
+        ({"sub_seq_lengths": [4, 4]}, r"list of integers for each row, got \[4, 4\]"),
+        ({"sub_seq_lengths": [[3.7], [4]]}, r"list of integers for each row, got \[\[3.7\]"),
+        ({"sub_seq_lengths": [None, [4]]}, "list of integers for each row, got"),
+    ],
+    ids=str,
+)
+def test_lengths_that_are_no_integers_are_named(change, words: str):
+    with pytest.raises(TypeError, match=words):
+        from_parallel_hidden_to_logprobs_packed_sequences(**{**PACKED, **change})
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [torch.tensor([[4], [3]]), [torch.tensor([4]), torch.tensor([3])], ((4,), (3,))],
+    ids=["tensor", "tensors", "tuples"],
+)
+def test_sub_sequence_lengths_may_be_any_integers(lengths):
+    call = from_parallel_hidden_to_logprobs_packed_sequences
+    expected = call(**{**PACKED, "sub_seq_lengths": [[4], [3]]})
+    assert torch.equal(call(**{**PACKED, "sub_seq_lengths": lengths}), expected)
+
+
+SHARD = {"vocab_start_index": 10, "vocab_end_index": 16, "group": None}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("backward_budget", 0, "backward_budget must be at least 1, got 0"),
+        ("keep_logits_budget", -1, "keep_logits_budget must be at least 0, got -1"),
+    ],
+)
+def test_budgets_that_do_not_fit_are_named(option: str, value: int, words: str):
+    with pytest.raises(ValueError, match=words):
+        vocab_parallel_logprob(HIDDEN, WEIGHT, TARGET, **SHARD, **{option: value})
+
+
+@pytest.mark.parametrize("index", [-(2**63), -(2**63) + 9, 2**63 - 1])
+def test_an_ignored_id_may_be_any_that_fits(index: int):
+    """The shard's start is subtracted from it, which must not leave 64 bits."""
+    hidden = HIDDEN.clone().requires_grad_()
+    target = torch.full((1, 8), index)
+    target[0, 0] = 12
+    logprob = vocab_parallel_logprob(hidden, WEIGHT, target, **SHARD, ignore_index=index)
+    assert (logprob[0, 1:] == 0).all()
+    logprob.sum().backward()
+    assert (hidden.grad[0, 1:] == 0).all()
+    assert (hidden.grad[0, 0] != 0).any()
+
+
+def test_torch_func_is_refused_by_name():
+    def loss(hidden: torch.Tensor) -> torch.Tensor:
+        return from_parallel_hidden_to_logprobs(**{**PADDED, "hidden": hidden}).sum()
+
+    with pytest.raises(RuntimeError, match=r"works under no torch\.func transform"):
+        torch.func.grad(loss)(HIDDEN)
 
 
 def test_without_groups_the_shard_is_the_whole_vocabulary():
