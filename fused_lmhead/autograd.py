@@ -18,7 +18,8 @@ NO_SECOND_DERIVATIVE = (
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Forward and backward both compute in the weight's dtype, whatever autocast says."""
     kind = device.type
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+    known = kind in ("cuda", "cpu") or torch.amp.is_autocast_available(kind)
+    if not known or not torch.is_autocast_enabled(kind):
         return nullcontext()
     return torch.autocast(kind, enabled=False)
 

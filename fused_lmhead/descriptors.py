@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -26,28 +26,59 @@ def has_tma(device: torch.device) -> bool:
 
 def copyable(tensor: torch.Tensor) -> bool:
     """Whether a descriptor can describe a matrix: rows of 16-byte multiples, aligned, with TMA."""
+    stride, unit = tensor.stride()
     # A single row or column counts as contiguous whatever its strides; a descriptor differs.
-    if tensor.stride(1) != 1 or tensor.stride(0) < tensor.shape[1]:
+    if unit != 1 or stride < tensor.shape[1]:
         return False
-    row_bytes = tensor.stride(0) * tensor.element_size()
+    row_bytes = stride * tensor.element_size()
     return not row_bytes % 16 and not tensor.data_ptr() % 16 and has_tma(tensor.device)
 
 
 def boxes(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor | None:
     """A descriptor of [rows, columns] boxes, or None where there can be none."""
-    return TensorDescriptor.from_tensor(tensor, [rows, columns]) if copyable(tensor) else None
+    return _described(tensor, rows, columns, TensorDescriptor) if copyable(tensor) else None
 
 
 def swizzled_boxes(tensor: torch.Tensor, rows: int, columns: int) -> SwizzledDescriptor:
     """The same for Gluon, of a 16-bit tensor that is ``copyable``: 128-byte swizzled boxes."""
-    # Imported here: Gluon costs a tenth of a second and is for Hopper only.
-    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as SwizzledDescriptor
-
-    return SwizzledDescriptor.from_tensor(tensor, [rows, columns], _swizzle())
+    kind, layout = _gluon()
+    made: SwizzledDescriptor = _described(tensor, rows, columns, kind, layout)
+    return made
 
 
 @cache
-def _swizzle() -> object:
+def _gluon() -> tuple[type[SwizzledDescriptor], object]:
+    # Imported here: Gluon costs a tenth of a second and is for Hopper only.
     from triton.experimental.gluon.language import NVMMASharedLayout
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as SwizzledDescriptor
 
-    return NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
+    return (
+        SwizzledDescriptor,
+        NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2),
+    )
+
+
+# What descriptors of one kind have in common: no tensor, so that none is kept from being freed.
+_common: dict[tuple[Any, ...], dict[str, Any]] = {}
+_OWN = {"base", "shape", "strides"}
+_COMMON = {"block_shape", "layout", "padding"}
+
+
+def _described(tensor: torch.Tensor, rows: int, columns: int, kind: Any, *layout: object) -> Any:
+    """A descriptor of ``kind`` with ``facets``: what kernels that take it are compiled for.
+
+    The first of its dtype and box is checked by Triton. The next differ in the tensor alone,
+    which is ``copyable``: a second check of it would take most of a descriptor's time.
+    """
+    facets = (kind, tensor.dtype, rows, columns)
+    common = _common.get(facets)
+    if common is None:
+        made = kind.from_tensor(tensor, [rows, columns], *layout)
+        fields = vars(made)
+        if not fields.keys() - _OWN <= _COMMON:  # a Triton that knows more of a tensor
+            return made
+        common = {name: fields[name] for name in fields.keys() - _OWN} | {"facets": facets}
+        _common[facets] = common
+    made = kind.__new__(kind)
+    vars(made).update(common, base=tensor, shape=tensor.shape, strides=tensor.stride())
+    return made

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import asdict
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
+from torch.autograd import forward_ad
 
-from fused_lmhead.autograd import FusedLinearLogprob, without_autocast
+from fused_lmhead.autograd import FusedLinearLogprob, run_forward, without_autocast
 from fused_lmhead.chunked import ChunkedBackend
 from fused_lmhead.reference import reference_linear_logprob
 from fused_lmhead.schedules import BACKWARD_WORKSPACE, Schedule
@@ -132,11 +133,16 @@ def fused_linear_logprob(
     _check_budgets(backward_budget, keep_logits_budget)
     if entropy_requires_grad and not return_entropy:
         raise ValueError("entropy_requires_grad=True needs return_entropy=True")
-    if not isinstance(schedule, Schedule | None):
+    if schedule is not None and not isinstance(schedule, Schedule):
         raise TypeError(f"schedule must be a fused_lmhead.schedules.Schedule, got {schedule!r}")
 
-    hidden_MH = hidden.to(weight.dtype).reshape(-1, weight.shape[1])
-    target_M = target.reshape(-1).long()
+    # Each of these calls takes a microsecond, needed or not.
+    hidden_MH = hidden if hidden.dtype is weight.dtype else hidden.to(weight.dtype)
+    target_M = target.long()
+    if target.ndim != 1:
+        hidden_MH, target_M = hidden_MH.reshape(-1, weight.shape[1]), target_M.reshape(-1)
+    logprob_M: torch.Tensor
+    entropy_M: Any
     if backend == "reference":
         with without_autocast(weight.device):
             logprob_M, entropy_M = reference_linear_logprob(
@@ -167,7 +173,7 @@ def fused_linear_logprob(
             )
         else:
             _refuse_transforms()
-            logprob_M, entropy_M = FusedLinearLogprob.apply(  # type: ignore[no-untyped-call]
+            problem = (
                 hidden_MH.contiguous(),
                 weight.contiguous(),
                 target_M.contiguous(),
@@ -175,10 +181,18 @@ def fused_linear_logprob(
                 float(temperature),
                 ignore_index,
                 return_entropy,
-                entropy_requires_grad,
             )
-    logprob = logprob_M.reshape(target.shape)
-    return (logprob, entropy_M.reshape(target.shape)) if return_entropy else logprob
+            if learns or _has_tangent(hidden) or _has_tangent(weight):
+                logprob_M, entropy_M = FusedLinearLogprob.apply(  # type: ignore[no-untyped-call]
+                    *problem, entropy_requires_grad
+                )
+            else:  # an autograd Function takes ten microseconds more
+                logprob_M, statistics = run_forward(*problem)
+                entropy_M = statistics.entropy_M
+    if target.ndim != 1:
+        logprob_M = logprob_M.reshape(target.shape)
+        entropy_M = entropy_M.reshape(target.shape) if return_entropy else None
+    return (logprob_M, entropy_M) if return_entropy else logprob_M
 
 
 def describe_schedule(
@@ -202,14 +216,19 @@ def describe_schedule(
     }
 
 
+def _is_integer(value: object) -> bool:
+    # An abstract class alone is slow to ask.
+    return type(value) is int or isinstance(value, Integral)
+
+
 def _check_options(temperature: float, ignore_index: int | None, chunk_size: int) -> None:
     low, high = _TEMPERATURES
-    if not isinstance(temperature, Real):
+    if type(temperature) is not float and not isinstance(temperature, Real):
         raise TypeError(f"temperature must be a number, got {temperature!r}")
     if not low <= temperature <= high:  # NaN neither
         raise ValueError(f"temperature must be from {low:g} to {high:g}, got {temperature!r:.40}")
     for name, value in (("ignore_index", ignore_index), ("chunk_size", chunk_size)):
-        if not (isinstance(value, Integral) or (value is None and name == "ignore_index")):
+        if not ((value is None and name == "ignore_index") or _is_integer(value)):
             raise TypeError(f"{name} must be an integer, got {value!r}")
     if ignore_index is not None and not -(2**63) <= ignore_index < 2**63:
         raise ValueError(f"ignore_index must fit 64 bits, got {ignore_index}")
@@ -223,7 +242,7 @@ def _check_budgets(backward_budget: int, keep_logits_budget: int) -> None:
         ("keep_logits_budget", keep_logits_budget, 0),
     )
     for name, value, least in budgets:
-        if not isinstance(value, Integral):
+        if not _is_integer(value):
             raise TypeError(f"{name} must be an integer, got {value!r}")
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
@@ -236,6 +255,12 @@ def _refuse_transforms() -> None:
             "fused_linear_logprob works under no torch.func transform (grad, vmap, jvp, ...): "
             "use torch.autograd and leading dimensions, or backend='reference'"
         )
+
+
+def _has_tangent(tensor: torch.Tensor) -> bool:
+    """Of forward-mode differentiation, which the autograd Function refuses."""
+    dual = forward_ad.unpack_dual(tensor)  # type: ignore[no-untyped-call]
+    return dual.tangent is not None
 
 
 def _plain(schedule: Schedule | None) -> tuple[list[int], str]:

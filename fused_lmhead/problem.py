@@ -61,9 +61,8 @@ class Statistics(NamedTuple):
         would unalign them, for which Triton compiles anew.
         """
         M = hidden_MH.shape[0]
-        room = [
-            hidden_MH.new_empty(M, dtype=torch.float32) for _ in range(6 if with_entropy else 4)
-        ]
+        first = hidden_MH.new_empty(M, dtype=torch.float32)
+        room = [first, *[first.new_empty(M) for _ in range(5 if with_entropy else 3)]]
         logprob_M, shift_M, log_sum_M, target_logit_M = room[:4]
         entropy_M, mean_exponent_M = room[4:] if with_entropy else (None, None)
         return cls(logprob_M, shift_M, log_sum_M, entropy_M, target_logit_M, mean_exponent_M)

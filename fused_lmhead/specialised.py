@@ -29,9 +29,20 @@ def serves(tile: Schedule, h: int, *tensors: torch.Tensor) -> bool:
         and (tile.block_m, tile.block_n, tile.block_k) == (_BLOCK_M, _BLOCK_N, _BLOCK_K)
         # Else one group could be two tiles ahead of the other, and their barriers lose count.
         and ceil_div(h, _BLOCK_K) >= tile.num_stages
-        and all(tensor.element_size() == 2 and copyable(tensor) for tensor in tensors)
         and _is_hopper(tensors[0].device)
+        and all(tensor.element_size() == 2 and copyable(tensor) for tensor in tensors)
     )
+
+
+@cache
+def _kernels() -> tuple[Any, Any]:
+    # Imported here: Gluon costs a tenth of a second and is for Hopper only.
+    from fused_lmhead.kernels.specialised import (
+        logit_gradient_specialised_kernel,
+        partials_specialised_kernel,
+    )
+
+    return partials_specialised_kernel, logit_gradient_specialised_kernel
 
 
 @cache
@@ -64,11 +75,9 @@ def tile_partials(
     launch: Launch,
 ) -> None:
     """See :func:`fused_lmhead.calls.tile_partials`."""
-    from fused_lmhead.kernels.specialised import partials_specialised_kernel
-
     (m, H), V = hidden_mH.shape, weight_VH.shape[0]
     launch(
-        partials_specialised_kernel,
+        _kernels()[0],
         _programs(ceil_div(m, _BLOCK_M) * ceil_div(V, _BLOCK_N), hidden_mH.device),
         swizzled_boxes(hidden_mH, _BLOCK_M, _BLOCK_K),
         swizzled_boxes(weight_VH, _BLOCK_N, _BLOCK_K),
@@ -99,12 +108,10 @@ def logit_gradient(
     launch: Launch,
 ) -> None:
     """See :func:`fused_lmhead.calls.logit_gradient`."""
-    from fused_lmhead.kernels.specialised import logit_gradient_specialised_kernel
-
     (M, H), V = hidden_MH.shape, weight_VH.shape[0]
     tiles_n = ceil_div(dz_Mn.shape[1], _BLOCK_N)
     launch(
-        logit_gradient_specialised_kernel,
+        _kernels()[1],
         _programs(ceil_div(M, _BLOCK_M) * tiles_n, hidden_MH.device),
         swizzled_boxes(hidden_MH, _BLOCK_M, _BLOCK_K),
         swizzled_boxes(weight_VH, _BLOCK_N, _BLOCK_K),
