@@ -6,6 +6,7 @@ Legend: M tokens, H hidden, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 FORWARD_WORKSPACE = 256 * 2**20
@@ -128,14 +129,19 @@ def columns_per_split(
     limit = min(_WIDEST_SPLIT, BACKWARD_WORKSPACE // (m * element_size)) // schedule.block_n
     limit = max(1, min(limit, ceil_div(v, schedule.block_n)))
     tiles_m, tiles_n = ceil_div(m, schedule.block_m), ceil_div(v, schedule.block_n)
+    return min(v, _tiles_per_split(limit, tiles_m, tiles_n, multiprocessors) * schedule.block_n)
 
+
+# Lengths differ from call to call, their tiles less so; a search takes 30 µs of a call.
+@lru_cache(4096)
+def _tiles_per_split(limit: int, tiles_m: int, tiles_n: int, multiprocessors: int) -> int:
     def cost(width: int) -> int:
         splits, rest = divmod(tiles_n, width)
         waves = splits * -(-tiles_m * width // multiprocessors)
         waves += -(-tiles_m * rest // multiprocessors)
         return waves + _SPLIT_COST * (splits + (rest > 0))
 
-    return min(v, min(range(limit, 0, -1), key=cost) * schedule.block_n)
+    return min(range(limit, 0, -1), key=cost)
 
 
 @dataclass(frozen=True, slots=True)
