@@ -6,9 +6,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import torch
-
 from asv_benchmarks.calls import fused_function
+from asv_benchmarks.combined import combined_call
 from asv_benchmarks.graph import Outputs
 from asv_benchmarks.harness import Family
 from asv_benchmarks.inputs import make_inputs
@@ -32,19 +31,7 @@ class Chunked(Family):
         function = fused_function(fused_lmhead, "cpu", "return_entropy", "chunk_size")
         inputs = make_inputs(workload, device)
 
-        def call() -> Outputs:
-            with torch.no_grad():
-                logprob_M, entropy_M = function(
-                    inputs.hidden,
-                    inputs.weight,
-                    inputs.target,
-                    return_entropy=True,
-                    backend="torch",
-                    chunk_size=CHUNK,
-                )
-            return logprob_M, entropy_M
-
-        return call
+        return combined_call(function, inputs, backend="torch", chunk_size=CHUNK)
 
     def describe(
         self, fused_lmhead: ModuleType, workload: Workload, device: Device

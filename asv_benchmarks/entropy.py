@@ -10,6 +10,7 @@ import torch
 
 from asv_benchmarks.baselines import ENTROPY_CHUNK, ENTROPY_PASS, chunked_entropy
 from asv_benchmarks.calls import BACKEND, fused_function
+from asv_benchmarks.combined import combined_call
 from asv_benchmarks.graph import Outputs
 from asv_benchmarks.harness import Family
 from asv_benchmarks.inputs import make_inputs
@@ -30,18 +31,7 @@ class ForwardEntropy(Family):
         inputs = make_inputs(workload, device)
         backend = BACKEND[device]
 
-        def call() -> Outputs:
-            with torch.no_grad():
-                logprob_M, entropy_M = function(
-                    inputs.hidden,
-                    inputs.weight,
-                    inputs.target,
-                    return_entropy=True,
-                    backend=backend,
-                )
-            return logprob_M, entropy_M
-
-        return call
+        return combined_call(function, inputs, backend=backend)
 
 
 class TwoPass(Family):

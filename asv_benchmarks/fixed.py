@@ -7,9 +7,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, ClassVar
 
-import torch
-
 from asv_benchmarks.calls import fused_function
+from asv_benchmarks.combined import combined_call
 from asv_benchmarks.graph import Outputs
 from asv_benchmarks.harness import Family
 from asv_benchmarks.inputs import make_inputs
@@ -40,19 +39,7 @@ class _Fixed(Family, abstract=True):
         schedule = schedules.Schedule(**self.schedule())
         inputs = make_inputs(workload, device)
 
-        def call() -> Outputs:
-            with torch.no_grad():
-                logprob_M, entropy_M = function(
-                    inputs.hidden,
-                    inputs.weight,
-                    inputs.target,
-                    return_entropy=True,
-                    backend="triton",
-                    schedule=schedule,
-                )
-            return logprob_M, entropy_M
-
-        return call
+        return combined_call(function, inputs, backend="triton", schedule=schedule)
 
     def describe(
         self, fused_lmhead: ModuleType, workload: Workload, device: Device

@@ -182,7 +182,8 @@ TWICE_AS_LONG = {
 
 def test_the_protocol_of_the_shipped_history_follows_from_the_shapes() -> None:
     families = {family.family: family for family in FIRST}
-    records = shipped()
+    # The later families never had another protocol than their shape's.
+    records = [record for record in shipped() if record["family"] in families]
     assert len(records) > 300
     odd = set()
     for record in records:
