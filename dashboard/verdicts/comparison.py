@@ -14,7 +14,7 @@ from dashboard.models import Pair, Series, SeriesVerdict, Verdict
 from dashboard.verdicts.decision import Evidence, decide
 from dashboard.verdicts.explanation import Finding, explain
 from dashboard.verdicts.jumps import jump_chance
-from dashboard.verdicts.noise import RESOLUTION, Floats, Mask, moderate_by_group
+from dashboard.verdicts.noise import FEWEST_SERIES, RESOLUTION, Floats, Mask, moderate_by_group
 from dashboard.verdicts.past import NO_PAST, Past, with_past
 from dashboard.verdicts.policy import Policy
 from dashboard.verdicts.runs import CARD_NOISE, between_runs
@@ -30,6 +30,10 @@ _FEWEST_OF_FAMILY = 12
 
 # Families are pooled, which tells more, unless a rank test says that their noise differs.
 _FAMILIES_DIFFER = 0.01
+
+# A smaller family stands apart only if it certainly has another noise: compilers' runs and
+# kernels' are both in milliseconds.
+_SMALL_FAMILY_DIFFERS = 0.001
 
 # Pairing the rounds of base and head by their order is chosen by the data, so the data
 # have to be many, and the gain clear.
@@ -112,18 +116,27 @@ def _groups(keys: Iterable[object]) -> list[Mask]:
 
 def _kinds(measured: Sequence[Measured], variance: Floats, df: Floats, machine: Mask) -> list[Mask]:
     """The parts of a machine's series that share a noise: its families, if they differ in it."""
+    families = [m & machine for m in _groups(m.series.family for m in measured)]
+    floored = np.where(df > 0, np.maximum(variance, RESOLUTION**2), np.nan)
+    small = [f for f in families if FEWEST_SERIES <= f.sum() < _FEWEST_OF_FAMILY]
+    apart = [f for f in small if _differ(floored, [f, machine & ~f], _SMALL_FAMILY_DIFFERS)]
+    machine = machine & ~np.logical_or.reduce([np.zeros_like(machine), *apart])
+    large = [family for family in families if family.sum() >= _FEWEST_OF_FAMILY]
+    if not _differ(floored, large, _FAMILIES_DIFFER):
+        return [*apart, machine] if machine.any() else apart
+    rest = machine & ~np.logical_or.reduce(large)
+    return [*apart, *large, rest] if rest.any() else [*apart, *large]
+
+
+def _differ(variance: Floats, parts: Sequence[Mask], chance: float) -> bool:
+    """Whether the variances (N,), NaN where unknown, of the parts differ by a rank test."""
     from scipy import stats
 
-    families = [m & machine for m in _groups(m.series.family for m in measured)]
-    large = [family for family in families if family.sum() >= _FEWEST_OF_FAMILY]
-    known = [np.maximum(variance[f & (df > 0)], RESOLUTION**2) for f in large]
+    known = [variance[part & np.isfinite(variance)] for part in parts]
     known = [values for values in known if values.size]
     if len(known) < 2 or np.ptp(np.concatenate(known)) == 0:
-        return [machine]
-    if stats.kruskal(*known).pvalue > _FAMILIES_DIFFER:
-        return [machine]
-    rest = machine & ~np.logical_or.reduce(large)
-    return [*large, rest] if rest.any() else large
+        return False
+    return bool(stats.kruskal(*known).pvalue <= chance)
 
 
 def _jumps(measured: Sequence[Measured], effect: Floats, kinds: Sequence[Mask]) -> Floats:
@@ -131,9 +144,13 @@ def _jumps(measured: Sequence[Measured], effect: Floats, kinds: Sequence[Mask]) 
     spread = np.array([[max(m.base) - min(m.base), max(m.head) - min(m.head)] for m in measured]).T
     base = np.array([float(len(m.base)) for m in measured])
     head = np.array([float(len(m.head)) for m in measured])
+    squares = np.array([m.past.squares for m in measured])
+    df = np.array([m.past.df for m in measured])
     chance = np.zeros_like(effect)
     for mask in kinds:
-        chance[mask] = jump_chance(effect[mask], spread[:, mask], base[mask], head[mask])
+        chance[mask] = jump_chance(
+            effect[mask], spread[:, mask], base[mask], head[mask], squares[mask], df[mask]
+        )
     return chance
 
 

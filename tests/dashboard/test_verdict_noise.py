@@ -70,17 +70,50 @@ def test_the_chance_of_a_jump_is_that_of_two_speeds() -> None:
     jumping, slow, rounds = 0.3, 0.25, 3
     state = (rng.random((2, 4000, rounds)) < slow) & (rng.random((4000, 1)) < jumping)
     spread = np.ptp(0.1 * state, axis=2)
-    count = np.full(1, float(rounds))
-    chance = jump_chance(np.full(4000, 0.1), spread, np.full(4000, 3.0), np.full(4000, 3.0))
+    none = np.zeros(4000)
+    chance = jump_chance(
+        np.full(4000, 0.1), spread, np.full(4000, 3.0), np.full(4000, 3.0), none, none
+    )
     truth = jumping * 2 * slow**rounds * (1 - slow) ** rounds
     assert chance[0] == pytest.approx(truth, rel=0.25)
-    assert jump_chance(np.array([0.3]), spread[:, :1], count, count)[0] == 0
+
+
+def test_a_kind_of_few_series_may_jump_for_all_that_is_known() -> None:
+    one, three, none = np.ones(1), np.full(1, 3.0), np.zeros(1)
+    alone = jump_chance(0.3 * one, np.zeros((2, 1)), three, three, none, none)[0]
+    assert alone == pytest.approx(0.02 / 32)
+    assert jump_chance(0.3 * one, np.zeros((2, 1)), 2 * three, 2 * three, none, none)[0] < 1e-4
+    assert jump_chance(0.3 * one, np.zeros((2, 1)), three, three, none, 8 * one)[0] < 1e-4
 
 
 def test_plain_noise_is_no_jump() -> None:
     spread = np.abs(np.random.default_rng(RNG_SEED).normal(scale=0.005, size=(2, 300)))
     rounds = np.full(300, 3.0)
-    assert jump_chance(np.full(300, 0.03), spread, rounds, rounds).max() == 0
+    none = np.zeros(300)
+    assert jump_chance(np.full(300, 0.03), spread, rounds, rounds, none, none).max() == 0
+
+
+def test_a_series_that_never_jumped_is_hardly_one_that_does() -> None:
+    spread = np.zeros((2, 100))
+    spread[:, -1] = 0.1  # one series jumps within both sides
+    effect, rounds = np.full(100, 0.05), np.full(100, 3.0)
+    df = np.array([0.0, 4.0, 20.0, 20.0, 20.0])
+    squares = np.array([0.0, 4 * 1e-5, 20 * 1e-5, 0.05**2, 20 * 0.05**2])
+    past = [np.zeros(100), np.zeros(100)]
+    past[0][:5], past[1][:5] = squares, df
+    chance = jump_chance(effect, spread, rounds, rounds, *past)
+    alone = chance[50]
+    assert alone == pytest.approx(0.01 / 32, rel=0.3)
+    assert chance[0] == alone, "without a past"
+    assert chance[1] == pytest.approx(alone / 16), "two quiet runs"
+    assert chance[2] == pytest.approx(alone / 4**6), "no more than six count"
+    assert chance[2] < chance[3] < alone, "one or two runs may have jumped"
+    assert chance[4] == alone, "it always jumped"
+    past[1][-1] = 20.0  # the one that jumps today never did before
+    anew = jump_chance(effect, spread, rounds, rounds, *past)
+    np.testing.assert_array_equal(anew, alone)
+    smaller = jump_chance(3 * effect, spread, rounds, rounds, *past)
+    assert not smaller.any(), "it does not jump that far"
 
 
 def test_runs_that_agree_still_carry_the_least_noise() -> None:

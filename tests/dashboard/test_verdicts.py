@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from math import inf, isclose, isfinite, nan
 from typing import Any
@@ -14,24 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from verdict_sides import START, side
 
 from dashboard.models import Pair, Round, Series, SeriesVerdict, Side, Status, Verdict
 from dashboard.verdicts import Policy, compare
 from dashboard.verdicts.policy import Override
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 SERIES = Series("forward.Forward.track_time", (), "h200", "py-gpu", "ms", "forward")
-
-
-def side(
-    values: Sequence[float], first: float = 0.0, step: float = 2.0, card: str | None = "card-1"
-) -> Side:
-    """A side whose rounds start ``first`` minutes after START and every ``step`` minutes."""
-    rounds = tuple(
-        Round((v,), v, started_at=START + timedelta(minutes=first + step * i), gpu_uuid=card)
-        for i, v in enumerate(values)
-    )
-    return Side("c", Status.OK, float(np.median(values)), rounds)
 
 
 def pair(base: Sequence[float], head: Sequence[float], series: Series = SERIES) -> Pair:
