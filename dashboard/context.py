@@ -50,6 +50,8 @@ def context_of(
         notes.append(_NO_CHARTS)
     elif charts is not None:
         names = write_charts(curves, charts)
+        if len(names) < len(curves):
+            notes.append(f"{len(curves) - len(names)} of {len(curves)} charts could not be drawn")
         if charts_url is not None:
             images = {s: f"{charts_url.rstrip('/')}/{name}" for s, name in names.items()}
     recent = {curve.series: curve.points for curve in curves}

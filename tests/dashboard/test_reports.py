@@ -78,6 +78,15 @@ def test_text_keeps_hostile_names_on_one_line() -> None:
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", "".join(lines))
 
 
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "json"])
+def test_nothing_turns_the_direction_of_the_text_after_it(name: str) -> None:
+    turning = "safe \u202egnp.exe \u2066x \u061c \u200f\u2028end"
+    found = SeriesVerdict(Series(turning, (), turning, "e", turning), Verdict.FAILED, turning)
+    shown = render(report(found, notes=(turning,)), name, context())
+    assert not re.search(r"[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", shown)
+    assert "u202egnp.exe" in shown, "made visible"
+
+
 def test_a_difference_stands_in_for_a_ratio() -> None:
     series = Series("spills", (), "m", "e", "count")
     found = SeriesVerdict(series, Verdict.REGRESSED, "r", base=0.0, head=4.0, difference=4.0)
@@ -217,6 +226,7 @@ def test_the_link_is_what_the_app_asks_for() -> None:
     query = parse_qs(urlsplit(trend_link("http://x", typed)).query)
     wanted = {"benchmark": ["forward"], "machine": ["m · e"], "model": ["super"]}
     assert query == wanted | {"tokens": ["8192"], "tp": ["4"]}
+    assert "%3F" in trend_link("http://x", Series("\ud800", (), "m", "e", "s")), "no character"
     foreign = Series("b", (("n", "3"),), "m", "e", "s")
     query = parse_qs(urlsplit(trend_link("http://x", foreign)).query)
     assert query == {"benchmark": ["b"], "machine": ["m · e"], "param_n": ["3"]}

@@ -104,3 +104,41 @@ def test_the_chart_marks_base_and_head() -> None:
     assert [row["is"] for row in rows] == ["history", "base", "head"]
     assert drawn["layer"][1]["encoding"]["shape"]["field"] == "is", "never colour alone"
     assert drawn["layer"][1]["encoding"]["y"]["title"] == "ms"
+
+
+HOSTILE = "\x1b[31m\x00\ufffe\ud800 two\nlines \u202egnp.exe <b>&amp;</b> 😀 " + "long " * 60
+
+
+@needs_vl_convert
+@pytest.mark.parametrize("suffix", charts.SUFFIXES)
+def test_hostile_names_are_drawn_and_abort_nothing(tmp_path: Path, suffix: str) -> None:
+    series = Series(HOSTILE, ((HOSTILE, HOSTILE),), HOSTILE, HOSTILE, HOSTILE)
+    points = (("a" * 40, 1e-300), (HOSTILE, 1.0), ("b" * 40, 1e300))
+    curve = charts.Curve(series, points, "a" * 40, "b" * 40)
+    # First the texts: vl-convert ends the whole process at a control character.
+    drawn = json.dumps(charts.chart(curve).to_dict(), ensure_ascii=False)
+    assert not re.search(r"[\x00-\x1f\ud800-\udfff\ufffe\u202e]", drawn)
+    assert not re.search(r"\\u00[01]|\\n", drawn)
+    names = charts.write_charts([curve], tmp_path, suffix)
+    image = (tmp_path / names[series]).read_bytes()
+    assert image.startswith(PNG if suffix == ".png" else b"<svg")
+    if suffix == ".png":
+        assert int.from_bytes(image[16:20], "big") < 2500, "a long name makes no wide picture"
+
+
+@needs_vl_convert
+def test_a_chart_that_cannot_be_drawn_costs_no_verdict(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = charts.chart
+
+    def failing(curve: charts.Curve) -> Any:
+        if "nemotron" in curve.series.label:
+            raise ValueError("no such mark")
+        return draw(curve)
+
+    monkeypatch.setattr(charts, "chart", failing)
+    document = json.loads(check(store, "--format", "json", "--charts", tmp_path / "c"))
+    assert document["summary"]["regressed"] == 2
+    assert "1 of 2 charts could not be drawn" in document["notes"]
+    assert len(list((tmp_path / "c").iterdir())) == 1

@@ -22,7 +22,7 @@ def trend_link(dashboard: str, series: Series) -> str:
     typed = {"model": series.model, "tokens": series.tokens, "tp": series.tp}
     known = {name: str(value) for name, value in typed.items() if value is not None}
     chosen |= known or {f"param_{name}": value for name, value in series.params}
-    return f"{dashboard.rstrip('/')}/trends?{urlencode(chosen)}"
+    return f"{dashboard.rstrip('/')}/trends?{urlencode(chosen, errors='replace')}"
 
 
 def check_link(dashboard: str, report: CheckReport) -> str:

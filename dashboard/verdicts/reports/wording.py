@@ -13,13 +13,21 @@ NOTHING = "-"
 # What fails a check by itself.
 FAILING = frozenset({Verdict.REGRESSED, Verdict.FAILED, Verdict.MISSING})
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+# Controls, what turns the direction of the text after it, and what is no character at all.
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 
 def one_line(text: str) -> str:
     """``text`` with line breaks as blanks and other control characters made visible."""
     flat = " ".join(text.split())
-    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", flat)
+    return _CONTROL.sub(_visible, flat)
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def short(commit: Commit) -> str:
