@@ -50,6 +50,14 @@ class ReportFormat(StrEnum):
     GITHUB = "github"
 
 
+class HeadlinesFormat(StrEnum):
+    """How `headlines` reports."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
 class HistoryFormat(StrEnum):
     """How `history` reports."""
 
@@ -179,6 +187,37 @@ def history(
         )
     shown = changes_json if report_format is HistoryFormat.JSON else changes_text
     write_text(shown(report), output)
+
+
+@app.command()
+def headlines(
+    commit: Annotated[
+        str | None, typer.Option(help="Commit to show; else the newest measured one.")
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    machine: Annotated[
+        str | None, typer.Option(help="Machine to show; else the one measured last.")
+    ] = None,
+    report_format: Annotated[
+        HeadlinesFormat, typer.Option("--format", help="How to report.")
+    ] = HeadlinesFormat.TEXT,
+    output: Annotated[Path | None, typer.Option(help="File for the tables; else stdout.")] = None,
+) -> None:
+    """Compute the reference pull requests' tables for a commit, their figures beside them."""
+    from dashboard import headlines as tables
+    from dashboard.commits import Repository
+    from dashboard.store import open_store
+
+    with open_store(store) as opened:
+        found = tables.headlines(
+            opened, commit=commit, machine=machine, repository=Repository.find(Path.cwd())
+        )
+    shown = {
+        HeadlinesFormat.TEXT: tables.text,
+        HeadlinesFormat.MARKDOWN: tables.markdown,
+        HeadlinesFormat.JSON: tables.as_json,
+    }[report_format]
+    write_text(shown(found), output)
 
 
 @app.command()

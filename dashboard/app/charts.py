@@ -14,7 +14,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from dashboard.app import wording
+from dashboard.app import frames, wording
 from dashboard.app.frames import Measure
 from dashboard.app.palette import DASHES, MOST_LINES, SHAPES, Palette
 
@@ -28,10 +28,14 @@ _GLYPHS = {"failed": "✕", "skipped": "◇"}
 # Hashes on the axis turn beyond the first number, and beyond the second some are left out.
 _TILT_FROM = 4
 _THIN_FROM = 14
+# Beyond so many commits the bands alone show the intervals.
+_MOST_BARS = 40
 
+_CHANGE = "datum.value == 1 ? '0%' : format(datum.value - 1, '+.3~%')"
 _FORMAT = {
     Measure.ABSOLUTE: "format(datum.value, '.4~g')",
-    Measure.FIRST: "datum.value == 1 ? '0%' : format(datum.value - 1, '+.3~%')",
+    Measure.FIRST: _CHANGE,
+    Measure.COMMIT: _CHANGE,
     Measure.CONTROL: f"'{wording.TIMES}' + format(datum.value, '.4~g')",
     Measure.RATE: "format(datum.value, '.4~g')",
     Measure.CEILING: "format(datum.value, '.3~%')",
@@ -39,6 +43,7 @@ _FORMAT = {
 _Y_HOVER = {
     Measure.ABSOLUTE: None,
     Measure.FIRST: "relative to first",
+    Measure.COMMIT: "relative to commit",
     Measure.CONTROL: "relative to control",
     Measure.RATE: "rate",
     Measure.CEILING: "share of ceiling",
@@ -145,7 +150,8 @@ def trend(
             legend_columns,
             tuple(state for state in _GLYPHS if (data["state"] == state).any()),
             frozenset(datasets),
-            measure in (Measure.FIRST, Measure.CONTROL) and low <= 1 <= high,
+            measure in frames.RATIOS and low <= 1 <= high,
+            len(order) <= _MOST_BARS,
             chosen,
         )
     )
@@ -173,11 +179,13 @@ def _template(
     states: tuple[str, ...],
     datasets: frozenset[str],
     has_one: bool,
+    has_bars: bool,
     chosen: str | None,
 ) -> dict[str, Any]:
     """What like panels have in common: Altair takes far longer than filling in the rest.
 
-    ``states`` are the glyphs needed; ``has_one`` tells whether 1 is marked. The y domain and
+    ``states`` are the glyphs needed; ``has_one`` tells whether 1 is marked, ``has_bars`` whether
+    each point has a bar for its interval beside the band. The y domain and
     the height of the glyphs are to be filled in.
     """
     hues = alt.Scale(domain=list(names), range=list(palette.lines[: len(names)]))
@@ -215,10 +223,6 @@ def _template(
         base.mark_area(opacity=0.16, invalid="break-paths-filter-domains", clip=True).encode(
             y=y_low, y2="y_high:Q", color=colour
         ),
-        # A band needs two commits; the bar shows the interval of a single one as well.
-        spread.mark_rule(opacity=0.75, strokeWidth=1.5, clip=True).encode(
-            y=y_low, y2="y_high:Q", color=colour
-        ),
         *(
             # Nulls stay in: a line has a gap where a commit failed. The dash is no scale, since
             # a legend would draw the points' outlines with it.
@@ -236,6 +240,10 @@ def _template(
             y=y, color=colour, shape=shape
         ),
     ]
+    if has_bars:
+        # A band needs two commits; the bar shows the interval of a single one as well.
+        bars = spread.mark_rule(opacity=0.75, strokeWidth=1.5, clip=True)
+        layers.insert(1, bars.encode(y=y_low, y2="y_high:Q", color=colour))
     if _MARKS in datasets:
         layers = [*_change_marks(order, palette), *layers]
     if _STEPS in datasets:

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dashboard.app import frames, summary, wording
+from dashboard.app import frames, naming, summary, wording
 from dashboard.models import SeriesVerdict
-
-SHAPE_NAMES = frozenset({"model", "tokens", "tp"})
 
 LEAST_REACH = 0.05
 """A change of 5 % has the strongest colour at least, lest noise look like news."""
@@ -20,7 +18,7 @@ def ratio_map(verdicts: Sequence[SeriesVerdict]) -> pd.DataFrame:
     rows = []
     for verdict in verdicts:
         series = verdict.series
-        extra = {name for name, _ in series.params} - SHAPE_NAMES
+        extra = {name for name, _ in series.params} - set(naming.SHAPE)
         if verdict.ratio is None or series.model is None or series.tokens is None or extra:
             continue
         sign, _ = wording.VERDICTS[verdict.verdict]

@@ -1,6 +1,6 @@
 """What the pages show, read from the store and cached until the store changes.
 
-Each query opens the store read-only and closes it at once, so that no page ever
+The store is opened read-only and closed with the run of the page, so that no page ever
 stands in a writer's way. Results are cached by the file's identity, size and
 time: new data appears with the next rerun, without a restart. What every page
 asks for is shared between the sessions (``cache_resource``) and not to be changed.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,12 +53,39 @@ def source(address: str) -> Source:
     return Source(address, stamp(address))
 
 
+_held: ContextVar[dict[Source, Store] | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def one_opening() -> Iterator[None]:
+    """Within the block, which is a run of a page, the store is opened once for all queries."""
+    held: dict[Source, Store] = {}
+    token = _held.set(held)
+    try:
+        yield
+    finally:
+        _held.reset(token)
+        for store in held.values():
+            store.close()
+
+
 @contextmanager
 def reading(at: Source) -> Iterator[Store]:
     """The store, open for one query. InputError: not readable."""
-    with open_store(at.path, read_only=True) as store:
-        queries.limit(store, memory_mib=_MEMORY_MIB, threads=_THREADS)
-        yield store
+    held = _held.get()
+    if held is None:
+        with _opened(at) as store:
+            yield store
+        return
+    if at not in held:
+        held[at] = _opened(at)
+    yield held[at]
+
+
+def _opened(at: Source) -> Store:
+    store = open_store(at.path, read_only=True)
+    queries.limit(store, memory_mib=_MEMORY_MIB, threads=_THREADS)
+    return store
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -87,6 +115,13 @@ def measured_commits(at: Source, machine: str) -> list[Commit]:
     """The commits with results on a machine, in graph order."""
     with reading(at) as store:
         return queries.measured_commits(store, machine)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def known_commits(at: Source) -> list[Commit]:
+    """Every commit as a record, in graph order."""
+    with reading(at) as store:
+        return queries.known_commits(store)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -123,15 +158,21 @@ def trend(
     measure: Measure,
     chosen_commits: tuple[str, ...],
     most: int | None,
+    against: str | None = None,
 ) -> pd.DataFrame:
-    """The points of some series with what ``measure`` shows (see :func:`frames.measured`)."""
+    """The points of some series with what ``measure`` shows (see :func:`frames.measured`).
+
+    ``against`` is the commit that :attr:`Measure.COMMIT` relates to.
+    """
     found = points(at, series_ids, chosen_commits, most)
-    controls = found.iloc[:0]
+    partners = found.iloc[:0]
     if measure in frames.NEED_CONTROL:
         there = set(found["commit"])
         shown = tuple(commit for commit in chosen_commits if commit in there)
-        controls = points(at, control_ids, shown)
-    return frames.measured(found, measure, controls)
+        partners = points(at, control_ids, shown)
+    elif measure is Measure.COMMIT and against is not None:
+        partners = points(at, series_ids, (against,))
+    return frames.measured(found, measure, partners)
 
 
 @st.cache_data(max_entries=16, show_spinner="Reading histories…")
@@ -181,6 +222,14 @@ def schedules(at: Source, machine: str, chosen_commits: tuple[str, ...]) -> pd.D
     """The chosen schedules and their changes, with their series' columns."""
     with reading(at) as store:
         found = queries.schedules(store, machine, chosen_commits)
+    return found.merge(series(at), on="series_id", how="inner")
+
+
+@st.cache_data(max_entries=8, show_spinner="Reading schedules…")
+def by_schedule(at: Source, machine: str, chosen_commits: tuple[str, ...]) -> pd.DataFrame:
+    """The newest value of each series under each schedule, with their series' columns."""
+    with reading(at) as store:
+        found = queries.by_schedule(store, machine, chosen_commits)
     return found.merge(series(at), on="series_id", how="inner")
 
 

@@ -18,7 +18,9 @@ from dashboard.app import (
     reproduce,
     state,
     strips,
+    tables,
     theme,
+    why,
     wording,
 )
 
@@ -57,6 +59,8 @@ def show(at: data.Source, points: pd.DataFrame, key: str) -> None:
             _commit(at, row, before)
         with right:
             _rounds(at, row)
+        if before is not None:
+            _why(at, row, before)
         _commands(at, row, before)
 
 
@@ -74,13 +78,10 @@ def _commit(at: data.Source, row: Mapping[str, Any], before: Mapping[str, Any] |
     else:
         step = wording.change(_quotient(row, before))
         same = marks.differences(before, row, marks.CONDITIONS)
-        code = marks.differences(before, row, marks.CODE)
         lines = [
             f"{step} against {before['tick']} ({before['shown_value']}), the point before.",
             "Changed beside the code: " + ("; ".join(same) or "nothing that was recorded") + ".",
         ]
-        if code:
-            lines.append("Chosen schedule: " + "; ".join(code) + ".")
         st.markdown("  \n".join(wording.escape(line) for line in lines))
         _suspects(at, row, before)
     st.caption(
@@ -89,6 +90,16 @@ def _commit(at: data.Source, row: Mapping[str, Any], before: Mapping[str, Any] |
             + f", {row['n']} rounds"
         )
     )
+
+
+def _why(at: data.Source, row: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Schedule, kernel figures and control at both commits."""
+    companions = why.companions(data.series(at), row)
+    pair = (str(before["commit"]), str(row["commit"]))
+    others = data.points(at, frames.ids(companions), pair)
+    found = why.table(before, row, others)
+    if not found.empty:
+        tables.plain(found)
 
 
 def _quotient(row: Mapping[str, Any], before: Mapping[str, Any]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -11,6 +12,8 @@ from dashboard.app import frames
 from dashboard.app.palette import SHAPES, Palette
 
 _ROW = 28
+# The names of the datasets.
+_DOTS, _REFERENCES = "dots", "references"
 
 
 def dots(
@@ -22,10 +25,11 @@ def dots(
     x_title: str,
     hover: Sequence[tuple[str, str]],
     log: bool = False,
-) -> alt.LayerChart:
+) -> dict[str, Any]:
     """A row per ``shape``, a colour and point shape per ``line``; ``y`` with ``y_low``, ``y_high``.
 
-    ``references`` are values with a name, drawn as dashed lines.
+    A Vega-Lite specification whose ``datasets`` are frames. ``references`` are values with a
+    name, drawn as dashed lines.
     """
     fields = dict.fromkeys(["shape", "line", "y", "y_low", "y_high", *(n for n, _ in hover)])
     data = frame[list(fields)]
@@ -65,8 +69,10 @@ def dots(
     )
     base = alt.Chart().encode(y=y)
     layers: list[alt.Chart] = []
+    datasets = {_DOTS: data}
     if references:
-        marks = alt.Chart(pd.DataFrame(references, columns=["at", "name"]))
+        marks = alt.Chart(alt.NamedData(name=_REFERENCES))
+        datasets[_REFERENCES] = pd.DataFrame(references, columns=["at", "name"])
         at = alt.X("at:Q", scale=x_scale, title=x_title)
         layers += [
             marks.mark_rule(color=palette.muted, strokeDash=[4, 3]).encode(
@@ -90,4 +96,5 @@ def dots(
             tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in hover],
         ),
     ]
-    return alt.LayerChart(data=data, layer=layers, height=alt.Step(_ROW))
+    chart = alt.LayerChart(data=alt.NamedData(name=_DOTS), layer=layers, height=alt.Step(_ROW))
+    return {**chart.to_dict(validate=False), "datasets": datasets}

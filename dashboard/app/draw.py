@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal
 
 import altair as alt
@@ -10,6 +12,19 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 Spec = dict[str, Any]
+
+_drawn: ContextVar[list[tuple[str, Spec]] | None] = ContextVar("drawn", default=None)
+
+
+@contextmanager
+def remembering() -> Iterator[list[tuple[str, Spec]]]:
+    """Collect description and specification of each chart that is shown within the block."""
+    found: list[tuple[str, Spec]] = []
+    token = _drawn.set(found)
+    try:
+        yield found
+    finally:
+        _drawn.reset(token)
 
 
 def spec_of(drawn: alt.TopLevelMixin) -> Spec:
@@ -32,9 +47,13 @@ def chart(
 
     With a ``key``, ``on_select`` is called when a selection of the chart changes.
     """
+    spec = drawn if isinstance(drawn, dict) else spec_of(drawn)
+    found = _drawn.get()
+    if found is not None:
+        found.append((described, spec))
     show = st.vega_lite_chart if where is None else where.vega_lite_chart
     show(
-        spec=drawn if isinstance(drawn, dict) else spec_of(drawn),
+        spec=spec,
         width=width,
         alt=described,
         key=key,

@@ -39,8 +39,17 @@ def benchmark(series: pd.DataFrame, everywhere: pd.DataFrame, latest: str) -> pd
     groups = sorted(everywhere["group"].unique())
     there = sorted(everywhere["group"][everywhere["place"] == latest].unique()) or groups
     default = [group for group in _DEFAULT_GROUPS if group in there] or there[:1]
+    default = _of_families(everywhere, groups) or default
     chosen = state.choose_many("Benchmark", groups, state.BENCHMARK, default=default)
     return series[series["group"].isin(chosen)] if chosen else series
+
+
+def _of_families(everywhere: pd.DataFrame, groups: Sequence[str]) -> list[str]:
+    """The groups of the families that the address names, as reports do; the widget itself knows
+    groups only, and takes its default where the address has none of them."""
+    asked = st.query_params.get_all(state.BENCHMARK)
+    named = everywhere["family"].isin([name for name in asked if name not in groups])
+    return sorted(everywhere["group"][named].unique())
 
 
 def shape(series: pd.DataFrame, everywhere: pd.DataFrame) -> pd.DataFrame:

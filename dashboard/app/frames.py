@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dashboard.app import measures, wording
+from dashboard.app import measures, naming, wording
 
-SHAPE = ["model", "tokens", "tp"]
+SHAPE = list(naming.SHAPE)
 RUN = ["machine", "environment", "commit"]
-CONTROL = "control"
+
+
+CONTROL = naming.CONTROL
 
 
 class Measure(StrEnum):
@@ -25,11 +27,13 @@ class Measure(StrEnum):
 
     CONTROL = "relative to control"
     FIRST = "relative to first"
+    COMMIT = "relative to commit"
     ABSOLUTE = "absolute"
     RATE = "TFLOP/s"
     CEILING = "share of ceiling"
 
 
+RATIOS = (Measure.CONTROL, Measure.FIRST, Measure.COMMIT)
 NEED_CONTROL = (Measure.CONTROL, Measure.CEILING)
 LOWER_IS_WORSE = (Measure.RATE, Measure.CEILING)
 
@@ -71,17 +75,22 @@ def whole(value: object) -> int | None:
 
 
 def shape_of(row: Mapping[str, Any]) -> str:
-    """The label of a series' local shape, or of its parameters in another suite."""
-    model = str(row["model"]) if known(row["model"]) else None
-    label = wording.shape_label(model, whole(row["tokens"]), whole(row["tp"]))
-    return label or params_text(row["params"])
+    """The label of a series (see :func:`naming.shape_of`)."""
+    params = row["params"] if isinstance(row["params"], Mapping) else None
+    return naming.shape_of(_name(row["model"]), whole(row["tokens"]), whole(row["tp"]), params)
+
+
+def _name(cell: object) -> str | None:
+    return str(cell) if known(cell) else None
 
 
 def describe(series: pd.DataFrame) -> pd.DataFrame:
-    """``series`` with ``group`` (family, else benchmark), ``heading``, ``shape`` and ``place``."""
+    """``series`` with its ``group`` (see :mod:`naming`), ``heading``, ``shape`` and ``place``."""
     out = series.copy()
     rows = records(out)
-    out["group"] = [str(r["family"] if known(r["family"]) else r["benchmark"]) for r in rows]
+    out["group"] = [
+        naming.group_of(_name(r["family"]), str(r["benchmark"]), _name(r["model"])) for r in rows
+    ]
     out["heading"] = [wording.family_title(group) for group in out["group"]]
     out["shape"] = [shape_of(r) for r in rows]
     out["place"] = [f"{r['machine']} · {r['environment']}" for r in rows]
@@ -165,8 +174,22 @@ def absolute(frame: pd.DataFrame) -> pd.DataFrame:
 def relative_to_first(frame: pd.DataFrame) -> pd.DataFrame:
     """Each series divided by its own value at the first commit that has one."""
     measured = frame[frame["value"].notna()]
-    first = measured.groupby("series_id", sort=False)[["commit", "value", "low", "high"]].first()
-    base = first.reindex(frame["series_id"]).set_axis(frame.index)
+    first = measured.groupby("series_id", sort=False)[_BASE].first()
+    return _relative(frame, first)
+
+
+def relative_to(frame: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
+    """Each series divided by its own value in ``base``, the points of one commit."""
+    measured = base[base["value"].notna()].drop_duplicates("series_id", keep="last")
+    return _relative(frame, measured.set_index("series_id")[_BASE])
+
+
+_BASE = ["commit", "value", "low", "high"]
+
+
+def _relative(frame: pd.DataFrame, bases: pd.DataFrame) -> pd.DataFrame:
+    """``frame`` over the row of ``bases`` of the same series; null where there is none."""
+    base = bases.reindex(frame["series_id"]).set_axis(frame.index)
     out = quotient(frame, base["value"], base["low"], base["high"])
     # A value divided by itself has no error of its own.
     itself = out["commit"].eq(base["commit"]) & out["value"].notna()
@@ -175,8 +198,11 @@ def relative_to_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _partners(frame: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
-    """``value``, ``low`` and ``high`` of each row's control: same shape, machine and commit."""
-    keys = [*RUN, *SHAPE]
+    """``value``, ``low`` and ``high`` of each row's control: same shape, machine, commit, unit.
+
+    A control is a time, so that bytes, errors and counts have none.
+    """
+    keys = [*RUN, *SHAPE, "unit"]
     partners = controls.dropna(subset=["value"]).drop_duplicates(keys, keep="last")
     both = frame[keys].merge(partners[[*keys, "value", "low", "high"]], on=keys, how="left")
     return both.set_axis(frame.index)
@@ -192,18 +218,23 @@ def relative_to_control(frame: pd.DataFrame, controls: pd.DataFrame) -> pd.DataF
     return quotient(frame, both["value"], both["low"], both["high"])
 
 
-def measured(points: pd.DataFrame, measure: Measure, controls: pd.DataFrame) -> pd.DataFrame:
-    """``points`` with what ``measure`` shows and the hover text; only series that have it."""
+def measured(points: pd.DataFrame, measure: Measure, partners: pd.DataFrame) -> pd.DataFrame:
+    """``points`` with what ``measure`` shows and the hover text; only series that have it.
+
+    ``partners`` are the points to divide by: the controls', or those of the commit chosen.
+    """
     if measure is Measure.FIRST:
         return hover(relative_to_first(points))
     if measure is Measure.ABSOLUTE:
         return hover(absolute(points))
     if measure is Measure.CONTROL:
-        related = relative_to_control(points, controls)
+        related = relative_to_control(points, partners)
+    elif measure is Measure.COMMIT:
+        related = relative_to(points, partners)
     elif measure is Measure.RATE:
         related = measures.rate(points)
     else:
-        related = measures.share_of_ceiling(points, _partners(points, controls)["value"])
+        related = measures.share_of_ceiling(points, _partners(points, partners)["value"])
     # A failure has no quotient and is shown none the less, where its series has any.
     has_any = related.groupby("series_id")["y"].transform("count") > 0
     return hover(related[has_any & (related["y"].notna() | related["value"].isna())], measure)

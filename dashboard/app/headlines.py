@@ -7,6 +7,7 @@ A figure that the store cannot give is left out; an empty table says that there 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
@@ -15,11 +16,11 @@ from dashboard.app import frames, measures, pairs, references, wording
 _COLUMNS = ["Figure", "This commit", "Reference PRs (H100)"]
 
 
-def tuned(points: pd.DataFrame) -> pd.DataFrame:
+def tuned(found: pairs.Families) -> pd.DataFrame:
     """Chosen schedule against the fixed one, over the shapes that have both."""
-    both = pairs.quotients(points, "forward_entropy", "fixed")
+    both = pairs.quotients(found, "forward_entropy", "fixed")
     if both.empty:
-        both = pairs.quotients(points, "forward", "fixed")
+        both = pairs.quotients(found, "forward", "fixed")
     if both.empty:
         return pd.DataFrame(columns=_COLUMNS)
     change = both["y"].astype(float)
@@ -40,31 +41,28 @@ def tuned(points: pd.DataFrame) -> pd.DataFrame:
             f"{reference.faster} of {reference.shapes}",
         ),
         ("Worst", wording.change(change.max()), _percent(reference.worst)),
-        ("Best", f"{best['against']} → {best['took']}", reference.best),
+        (
+            "Best",
+            f"{wording.change(float(best['y']))} ({best['against']} → {best['took']})",
+            reference.best,
+        ),
     ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
 def compiled(points: pd.DataFrame) -> pd.DataFrame:
-    """What first calls cost, a row per compile benchmark; the PRs' probe below."""
-    found = points[(points["group"] == "compile") & points["value"].notna()]
-    rows = [
-        (str(name), wording.quantity(float(part["value"].median()), str(part["unit"].iloc[0])), "")
-        for name, part in found.groupby("benchmark", sort=True)
-    ]
-    if not rows:
-        return pd.DataFrame(columns=_COLUMNS)
-    rows += [
-        (name[:1].upper() + name[1:], wording.NONE, value)
-        for name, value in references.COMPILE.items()
-    ]
-    return pd.DataFrame(rows, columns=_COLUMNS)
+    """What first calls cost, a row per compile benchmark."""
+
+    def told(part: pd.DataFrame) -> str:
+        return wording.quantity(float(part["value"].median()), str(part["unit"].iloc[0]))
+
+    return _by_benchmark(points, "compile", references.COMPILE, told)
 
 
-def combined(points: pd.DataFrame) -> pd.DataFrame:
+def combined(found: pairs.Families) -> pd.DataFrame:
     """Two passes over one, and the differentiable one by activity."""
     rows = []
-    both = pairs.quotients(points, "two_pass", "forward_entropy")
+    both = pairs.quotients(found, "two_pass", "forward_entropy")
     if not both.empty:
         quotient = both["y"].astype(float)
         median = f"{quotient.median():.2f}{wording.TIMES} over {wording.count(len(both), 'shape')}"
@@ -77,7 +75,7 @@ def combined(points: pd.DataFrame) -> pd.DataFrame:
             ),
             ("least and most", _span(quotient), wording.NONE),
         ]
-    grad = pairs.quotients(points, "two_pass_backward", "forward_backward_entropy")
+    grad = pairs.quotients(found, "two_pass_backward", "forward_backward_entropy")
     if not grad.empty:
         low, high = references.DIFFERENTIABLE
         rows.append(
@@ -87,7 +85,7 @@ def combined(points: pd.DataFrame) -> pd.DataFrame:
                 f"{low} {wording.DASH} {high}{wording.TIMES}",
             )
         )
-    added = pairs.quotients(points, "forward_entropy", "forward")
+    added = pairs.quotients(found, "forward_entropy", "forward")
     if not added.empty:
         rows.append(
             (
@@ -100,31 +98,54 @@ def combined(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def errors(points: pd.DataFrame) -> pd.DataFrame:
-    """Largest errors against the fp32 oracle, a row per benchmark."""
-    found = points[(points["group"] == "accuracy") & points["value"].notna()]
-    rows = [
-        (str(name), f"{float(part['value'].max()):.2e}", wording.NONE)
-        for name, part in found.groupby("benchmark", sort=True)
-    ]
-    if not rows:
+    """Largest errors against the fp64 oracle, a row per benchmark."""
+
+    def told(part: pd.DataFrame) -> str:
+        return f"{float(part['value'].max()):.2e}"
+
+    return _by_benchmark(points, "accuracy", references.ERRORS, told)
+
+
+def _by_benchmark(
+    points: pd.DataFrame,
+    family: str,
+    reference: Mapping[str, tuple[str, str]],
+    told: Callable[[pd.DataFrame], str],
+) -> pd.DataFrame:
+    """A row per benchmark of a family, in the order of its headings' list, its reference beside.
+
+    ``reference`` has what the PRs call a figure and its value, by group; those that no benchmark
+    measures come last.
+    """
+    found = points[(points["family"] == family) & points["value"].notna()]
+    if found.empty:
         return pd.DataFrame(columns=_COLUMNS)
+    known = list(wording.TITLES)
+    parts = {str(group): part for group, part in found.groupby("group", sort=True)}
+    order = sorted(parts, key=lambda group: known.index(group) if group in known else len(known))
+    rows = []
+    for group in order:
+        name, value = reference.get(group, ("", wording.NONE))
+        cited = f"{value} ({name})" if name else value
+        rows.append((wording.family_title(group), told(parts[group]), cited))
     rows += [
         (name[:1].upper() + name[1:], wording.NONE, value)
-        for name, value in references.ERRORS.items()
+        for group, (name, value) in reference.items()
+        if group not in parts
     ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-def ceiling(points: pd.DataFrame) -> pd.DataFrame:
+def ceiling(found: pairs.Families) -> pd.DataFrame:
     """Every family's time over the control's of its shape, with ``line`` and ``floor``.
 
     ``floor`` is what the products that a family cannot do without would take.
     """
     parts = []
     for family, products in measures.PRODUCTS.items():
-        found = pairs.quotients(points, family, frames.CONTROL)
-        if family != frames.CONTROL and not found.empty:
-            parts.append(found.assign(line=found["heading"], floor=products))
+        ratio = pairs.quotients(found, family, frames.CONTROL)
+        if family != frames.CONTROL and not ratio.empty:
+            parts.append(ratio.assign(line=ratio["heading"], floor=products))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -148,7 +169,7 @@ def to_ceiling(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _percent(value: float) -> str:
-    return wording.change(1 + value / 100)
+    return f"{value:+.2f} %".replace("-", wording.MINUS)
 
 
 def _span(values: pd.Series) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -12,6 +15,7 @@ from dashboard.app.palette import Palette
 CELL = 74
 """Width of a cell in pixels: ``+12.3 % ▲`` fits."""
 _ROW = 30
+_CELLS = "cells"  # the name of the dataset
 _STRONG = 0.6
 """From this share of the scale on, a cell is dark enough for the opposite text colour."""
 
@@ -29,11 +33,12 @@ def heat(
     x_title: str | None = None,
     y_title: str | None = None,
     cell: int = CELL,
-) -> alt.LayerChart:
+) -> dict[str, Any]:
     """A map of ``frame``'s ``row`` × ``column``: ``value`` as colour, ``shown`` as text.
 
-    ``colours`` stand at the values of ``domain``; with three, the middle is neutral.
-    ``hover`` names further columns with their titles.
+    A Vega-Lite specification whose ``datasets`` are frames. ``colours`` stand at the values of
+    ``domain``; with three, the middle is neutral. ``hover`` names further columns with their
+    titles.
     """
     low, high = domain[0], domain[-1]
     middle = domain[1] if len(domain) > 2 else low
@@ -42,11 +47,31 @@ def heat(
     data = frame[list(fields)].assign(
         strong=((frame["value"].astype(float) - middle).abs() / reach) > _STRONG
     )
+    spec = copy.deepcopy(_template(tuple(colours), tuple(hover), palette, x_title, y_title, cell))
+    for layer in spec["layer"]:
+        encoding = layer["encoding"]
+        for channel, values in (("x", columns), ("y", rows)):
+            encoding[channel]["sort"] = list(values)
+            encoding[channel]["scale"]["domain"] = list(values)
+    spec["layer"][0]["encoding"]["color"]["scale"]["domain"] = list(domain)
+    spec["title"]["text"] = title
+    return {**spec, "datasets": {_CELLS: data}}
+
+
+@lru_cache(maxsize=32)
+def _template(
+    colours: tuple[str, ...],
+    hover: tuple[tuple[str, str], ...],
+    palette: Palette,
+    x_title: str | None,
+    y_title: str | None,
+    cell: int,
+) -> dict[str, Any]:
+    """What like maps have in common; rows, columns, values' domain and title are filled in."""
     x = alt.X(
         "column:N",
         title=x_title,
-        sort=list(columns),
-        scale=alt.Scale(domain=list(columns)),
+        scale=alt.Scale(domain=[]),
         axis=alt.Axis(
             orient="top",
             labelAngle=0,
@@ -60,8 +85,7 @@ def heat(
     y = alt.Y(
         "row:N",
         title=y_title,
-        sort=list(rows),
-        scale=alt.Scale(domain=list(rows)),
+        scale=alt.Scale(domain=[]),
         axis=alt.Axis(
             ticks=False, domain=False, labelLimit=260, labelFlush=False, labelOverlap=False
         ),
@@ -71,18 +95,22 @@ def heat(
     colour = alt.Color(
         "value:Q",
         legend=None,
-        scale=alt.Scale(domain=list(domain), range=list(colours), clamp=True, interpolate="rgb"),
+        scale=alt.Scale(domain=[], range=list(colours), clamp=True, interpolate="rgb"),
     )
     ink = alt.ColorValue(palette.text, condition={"test": "datum.strong", "value": palette.paper})
-    return alt.LayerChart(
-        data=data,
-        layer=[
-            base.mark_rect(stroke=palette.paper, strokeWidth=2).encode(color=colour),
-            base.mark_text(fontSize=12 if cell >= CELL else 11).encode(text="shown:N", color=ink),
-        ],
-        width=alt.Step(cell),
-        height=alt.Step(_ROW),
-        title=alt.TitleParams(title, anchor="start", fontSize=13, limit=420),
+    return dict(
+        alt.LayerChart(
+            data=alt.NamedData(name=_CELLS),
+            layer=[
+                base.mark_rect(stroke=palette.paper, strokeWidth=2).encode(color=colour),
+                base.mark_text(fontSize=12 if cell >= CELL else 11).encode(
+                    text="shown:N", color=ink
+                ),
+            ],
+            width=alt.Step(cell),
+            height=alt.Step(_ROW),
+            title=alt.TitleParams("", anchor="start", fontSize=13, limit=420),
+        ).to_dict(validate=False)
     )
 
 

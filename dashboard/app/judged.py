@@ -8,18 +8,20 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from dashboard.acknowledged import Acknowledgements
+from dashboard.acknowledged import Acknowledgement, Acknowledgements
 from dashboard.app import data, marks
-from dashboard.app.data import Source, measured_commits, reading, series
+from dashboard.app.data import Source, known_commits, measured_commits, reading, series
 from dashboard.check import check, newest
 from dashboard.errors import InputError
 from dashboard.history import HistoryReport
 from dashboard.history import history as find_history
-from dashboard.models import CheckReport
+from dashboard.lineage import Lineage
+from dashboard.models import CheckReport, Series
 from dashboard.revisions import Choice
 from dashboard.settings import acknowledgements, policy
 from dashboard.store import queries
 from dashboard.verdicts import Policy
+from dashboard.verdicts.reports.wording import FAILING
 
 _QUICK_POINTS = 20_000  # searched for changes in about a second
 
@@ -57,12 +59,28 @@ def report(
         return f"No comparison: {error}."
 
 
+def accepted(at: Source, report: CheckReport) -> dict[Series, Acknowledgement]:
+    """The regressions, failures and losses of a report that an entry accepts; none where the
+    entries cannot be read, which the Regressions page tells."""
+    failing = [v.series for v in report.verdicts if v.verdict in FAILING]
+    try:
+        entries = acknowledgements(Path.cwd(), policy(Path.cwd()))
+    except InputError:
+        return {}
+    if not failing or not entries.entries:
+        return {}
+    new = Lineage(known_commits(at)).between(report.base, report.head)
+    hashes = {commit.hash for commit in new}
+    found = {series: entries.find(series, hashes) for series in failing}
+    return {series: entry for series, entry in found.items() if entry is not None}
+
+
 @st.cache_data(max_entries=64, show_spinner=False)
 def _pair(at: Source, machine: str, head: str | None) -> tuple[str, str, tuple[str, ...]]:
     """Base and head where no base is named, and why: pages that mean one pair share a report."""
     measured = measured_commits(at, machine)
+    known = {commit.hash: commit for commit in known_commits(at)}
     with reading(at) as store:
-        known = {commit.hash: commit for commit in queries.known_commits(store)}
         places = queries.measured_places(store, machine)
     notes: list[str] = []
     chosen = Choice(measured, known, places, None, notes)

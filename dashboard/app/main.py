@@ -1,8 +1,16 @@
 """The entry script of ``streamlit run``: which pages there are, and nothing else."""
 
+import gc
+
 import streamlit as st
 
-from dashboard.app import navigation
+from dashboard.app import data, downloads, draw, navigation
 
 st.set_page_config(page_title="Kernel performance", page_icon=":material/speed:", layout="wide")
-st.navigation([navigation.page(entry.name) for entry in navigation.PAGES], position="top").run()
+pages = [navigation.page(entry.name) for entry in navigation.PAGES]
+if gc.get_freeze_count() == 0:
+    # What is loaded by now stays: looking it through takes a tenth of a second, several a page.
+    gc.freeze()
+with data.one_opening(), draw.remembering() as charts:
+    st.navigation(pages, position="top").run()
+downloads.offer_images(charts)

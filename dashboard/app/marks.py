@@ -19,8 +19,6 @@ CONDITIONS = {
     "version": "benchmark version",
     "protocol": "protocol",
 }
-CODE = {"schedule": "schedule"}
-"""What the measured code itself decides."""
 
 
 def differences(
@@ -28,16 +26,10 @@ def differences(
 ) -> list[str]:
     """``torch 2.10 → 2.11`` for each column that is known on both sides and differs."""
     return [
-        _told(name, title, before[name], after[name])
+        f"{title} {before[name]} → {after[name]}"
         for name, title in names.items()
         if frames.known(before[name]) and frames.known(after[name]) and before[name] != after[name]
     ]
-
-
-def _told(name: str, title: str, before: object, after: object) -> str:
-    if name == "schedule":
-        return wording.schedule_change(str(before), str(after))
-    return f"{title} {before} → {after}"
 
 
 def changes(points: pd.DataFrame) -> pd.DataFrame:
@@ -84,16 +76,39 @@ def steps(report: HistoryReport, numbers: Mapping[summary.SeriesKey, int]) -> pd
 
 
 def at_ticks(found: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
-    """The steps of the series of ``points``, one per commit, with ``tick``."""
+    """The steps of the series of ``points``, one per commit, with ``tick``.
+
+    ``said`` tells the change of schedule that came with a step too.
+    """
     here = found[found["series_id"].isin(points["series_id"])]
     ticks = dict(zip(points["commit"], points["tick"], strict=True))
     here = here[here["commit"].isin(set(ticks))]
     if here.empty:
         return here.assign(tick=pd.Series(dtype=object))
+    moved = _schedule_changes(points)
+    here = here.assign(
+        said=[
+            "; ".join(filter(None, (said, moved.get((number, commit)))))
+            for said, number, commit in zip(
+                here["said"], here["series_id"], here["commit"], strict=True
+            )
+        ]
+    )
     merged = here.groupby(["commit", "sign", "worse"], as_index=False, sort=False).agg(
         {"said": " | ".join}
     )
     return merged.assign(tick=merged["commit"].map(ticks))
+
+
+def _schedule_changes(points: pd.DataFrame) -> dict[tuple[int, str], str]:
+    """What differs of a series' schedule from the point before, by series and commit."""
+    known = points[points["schedule"].notna()]
+    before = known.groupby("series_id", sort=False)["schedule"].shift()
+    other = known.assign(before=before)[before.notna() & (before != known["schedule"])]
+    return {
+        (row["series_id"], row["commit"]): wording.schedule_change(row["before"], row["schedule"])
+        for row in frames.records(other[["series_id", "commit", "before", "schedule"]])
+    }
 
 
 def before(points: pd.DataFrame, key: str) -> Mapping[str, Any] | None:

@@ -17,8 +17,10 @@ PRODUCTS = {
     "forward_entropy": 1,
     "two_pass": 1,
     "fixed": 1,
+    "fixed_three_stages": 1,
     "chunked": 1,
     "materialised": 1,
+    "materialised_backward": 3,
     # The logits are not kept: their recomputation and the two gradients' products.
     "forward_backward": 4,
     "forward_backward_entropy": 4,

@@ -22,10 +22,20 @@ def _stop(heading: str, body: str, command: str | None) -> NoReturn:
     st.stop()
 
 
+def command_button(label: str, commands: str) -> None:
+    """A button that shows commands to copy.
+
+    A box of code makes the browser load its highlighter before the page is done; here that
+    waits for the click.
+    """
+    with st.popover(label, icon=":material/terminal:"):
+        st.code(commands, language="bash", wrap_lines=True)
+
+
 def lacking(body: str, command: str) -> None:
     """What this page has no data for, and the command that would measure it."""
     st.info(body, icon=":material/info:")
-    st.code(f"{command}\nlmhead-perf ingest", language="bash", wrap_lines=True)
+    command_button("The command", f"{command}\nlmhead-perf ingest")
 
 
 def require_store() -> data.Source:

@@ -5,70 +5,86 @@ The interval of a quotient adds both sides' relative errors in quadrature.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
-from dashboard.app import comparison, frames, wording
+from dashboard.app import comparison, frames, naming, wording
 
 _KEYS = ["model", "tokens", "tp", "rest", "machine", "environment"]
 _KEPT = ["group", "heading", "shape", "params", "unit", "value", "low", "high"]
 _ADDED = ["y", "y_low", "y_high", "under_value"]
 _SHOWN = ["row", "column", "order", "took", "against", "interval", "shown"]
-_ACTIVITY_NAMES = ("active", "activity")
+_NUMBERS = ["value", "low", "high", "under_value", "under_low", "under_high"]
+_ACTIVITY = "active"
 
 
-def rest_of(params: object) -> str:
-    """The parameters beside the shape, as text that identifies them."""
+Key = tuple[Any, ...]
+Families = dict[str, dict[Key, dict[str, Any]]]
+"""The measured rows of each group by what identifies them beside it."""
+
+
+def rest_of(params: object) -> Key:
+    """The parameters beside the shape, as something that identifies them."""
     if not isinstance(params, Mapping):
-        return ""
-    return json.dumps({k: v for k, v in sorted(params.items()) if k not in comparison.SHAPE_NAMES})
+        return ()
+    return tuple(sorted((k, str(v)) for k, v in params.items() if k not in naming.SHAPE))
 
 
-def quotients(points: pd.DataFrame, over: str, under: str) -> pd.DataFrame:
+def families(points: pd.DataFrame) -> Families:
+    """The points of one commit (``data.points``) that have a value and a shape, by group."""
+    names = [*_KEYS[:3], *_KEYS[4:], *_KEPT, *(["n"] if "n" in points else [])]
+    found: Families = {}
+    for row in frames.records(points[names]):
+        if frames.known(row["value"]) and frames.known(row["model"]):
+            row["rest"] = rest_of(row["params"])
+            key = tuple(row[name] for name in _KEYS)
+            found.setdefault(str(row["group"]), {})[key] = row
+    return found
+
+
+def quotients(found: Families, over: str, under: str) -> pd.DataFrame:
     """Family ``over`` divided by family ``under`` where both have a value at equal parameters.
 
-    ``points`` are those of one commit (``data.points``). Columns: what names a series of
-    ``over``, with ``n`` where ``points`` has it (see ``frames.hover``), ``y``, ``y_low``,
-    ``y_high``, ``under_value``, and ``row``, ``column``, ``order``, ``value``, ``shown`` for
-    charts, ordered by model, TP and tokens.
+    Columns: what names a series of ``over``, with ``n`` where the points have it (see
+    ``frames.hover``), ``y``, ``y_low``, ``y_high``, ``under_value``, and ``row``, ``column``,
+    ``order``, ``value``, ``shown`` for charts, ordered by model, TP and tokens.
     """
-    if not {over, under} <= set(points["group"]):
+    sides = [found.get(family, {}) for family in (over, under)]
+    keys = [key for key in sides[0] if key in sides[1]]
+    if not keys:
         return pd.DataFrame(columns=[*_KEYS, *_KEPT, "n", *_ADDED, *_SHOWN])
-    wanted = points["group"].isin([over, under])
-    measured = points[wanted & points["value"].notna() & points["model"].notna()]
-    measured = measured.assign(rest=measured["params"].map(rest_of))
-    measured = measured[[*_KEYS, *_KEPT, *(["n"] if "n" in measured else [])]]
-    sides = [
-        measured[measured["group"] == family].drop_duplicates(_KEYS, keep="last")
-        for family in (over, under)
+    rows = [
+        sides[0][key] | {f"under_{name}": sides[1][key][name] for name in ("value", "low", "high")}
+        for key in keys
     ]
-    below = sides[1][[*_KEYS, "value", "low", "high"]]
-    both = sides[0].merge(below, on=_KEYS, suffixes=("", "_under"))
-    found = frames.quotient(both, both["value_under"], both["low_under"], both["high_under"])
-    found = found.rename(columns={"value_under": "under_value"})
-    rows = frames.records(found)
-    found["row"] = [comparison.row_label(str(r["model"]), frames.whole(r["tp"])) for r in rows]
-    found["column"] = [f"{int(r['tokens']):,}" for r in rows]
-    found["order"] = found["tokens"].astype(float)
-    found["took"] = [wording.quantity(frames.number(r["value"]), r["unit"]) for r in rows]
-    found["against"] = [wording.quantity(frames.number(r["under_value"]), r["unit"]) for r in rows]
-    found["interval"] = [
-        wording.ratio_interval(frames.number(r["y_low"]), frames.number(r["y_high"])) for r in rows
+    both = pd.DataFrame(rows, dtype=object)
+    for name in _NUMBERS:
+        both[name] = both[name].astype(float)
+    ratio = frames.quotient(both, both["under_value"], both["under_low"], both["under_high"])
+    ends = zip(ratio["y"].tolist(), ratio["y_low"].tolist(), ratio["y_high"].tolist(), strict=True)
+    shown = [
+        (wording.ratio_interval(low, high), f"{y:.2f}{wording.TIMES}") for y, low, high in ends
     ]
-    found["shown"] = [f"{r['y']:.2f}{wording.TIMES}" for r in rows]
-    found["value"] = found["y"]
-    return found.sort_values(["model", "tp", "order"], kind="stable").reset_index(drop=True)
+    ratio = ratio.assign(
+        row=[comparison.row_label(str(r["model"]), frames.whole(r["tp"])) for r in rows],
+        column=[f"{int(r['tokens']):,}" for r in rows],
+        order=[float(r["tokens"]) for r in rows],
+        took=[wording.quantity(r["value"], r["unit"]) for r in rows],
+        against=[wording.quantity(r["under_value"], r["unit"]) for r in rows],
+        interval=[interval for interval, _ in shown],
+        shown=[text for _, text in shown],
+        value=ratio["y"],
+    )
+    return ratio.sort_values(["model", "tp", "order"], kind="stable").reset_index(drop=True)
 
 
 def activity(params: object) -> float | None:
     """The share of active rows among a series' parameters, in percent."""
     if not isinstance(params, Mapping):
         return None
-    for name in _ACTIVITY_NAMES:
-        try:
-            return float(params[name])
-        except (KeyError, ValueError):
-            continue
-    return None
+    try:
+        return float(params[_ACTIVITY])
+    except (KeyError, ValueError):
+        return None

@@ -28,15 +28,15 @@ def machine(runs: pd.DataFrame) -> str:
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def points_at(at: data.Source, machine: str, commit: str) -> pd.DataFrame:
-    """All that a machine measured at one commit, with hover text."""
+    """All that a machine measured at one commit; ``n`` are its rounds as text."""
     here = data.series(at)
     found = data.points(at, frames.ids(here[here["machine"] == machine]), (commit,))
-    return frames.hover(frames.absolute(found))
+    return found.assign(n=[frames.text(frames.whole(rounds)) for rounds in found["rounds"]])
 
 
-def banner(report: CheckReport) -> None:
+def banner(report: CheckReport, accepted: summary.Accepted | None = None) -> None:
     """Whether to worry, in one line."""
-    line = summary.headline(report)
+    line = summary.headline(report, accepted)
     show, icon = _BANNERS[line.level]
     show(wording.escape(line.text), icon=icon)
 

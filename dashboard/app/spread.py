@@ -7,15 +7,25 @@ import pandas as pd
 
 from dashboard.app.palette import Palette
 
+_WIDE = 20
+_TICKS = [0, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8]
+
 
 def spreads(frame: pd.DataFrame, palette: Palette) -> alt.LayerChart:
     """A row per ``heading``, a tick per series at its ``spread`` (a share), a dot at the median."""
     order = list(dict.fromkeys(frame["heading"]))
+    # One noisy benchmark shall not press all others against the axis.
+    wide = float(frame["spread"].max()) > _WIDE * float(frame["spread"].median())
     x = alt.X(
         "spread:Q",
         title="spread between rounds, (max − min) / median",  # noqa: RUF001 - a minus sign
-        axis=alt.Axis(format=".2~%", gridColor=palette.grid, tickCount=8),
-        scale=alt.Scale(zero=True),
+        axis=alt.Axis(
+            format=".2~%",
+            gridColor=palette.grid,
+            labelOverlap=True,
+            **({"values": _TICKS} if wide else {"tickCount": 8}),
+        ),
+        scale=alt.Scale(zero=True, type="sqrt" if wide else "linear"),
     )
     y = alt.Y(
         "heading:N",

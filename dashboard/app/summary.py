@@ -10,11 +10,15 @@ from typing import Any, Literal, Protocol
 
 import pandas as pd
 
-from dashboard.app import frames, wording
+from dashboard.acknowledged import Acknowledgement
+from dashboard.app import frames, naming, wording
 from dashboard.models import CheckReport, Series, SeriesVerdict, Verdict
 
 SeriesKey = tuple[str, str, str, str]
 """Benchmark, parameters as text, machine, environment: the same in frames and in records."""
+
+Accepted = Mapping[Series, Acknowledgement]
+"""The entry that accepts what became of a series."""
 
 Level = Literal["bad", "unsure", "good"]
 
@@ -37,23 +41,28 @@ class Headline:
     text: str
 
 
-def headline(report: CheckReport) -> Headline:
-    """The line at the top: what is wrong first, the worst case by name."""
+def headline(report: CheckReport, accepted: Accepted | None = None) -> Headline:
+    """The line at the top: what is wrong first, the worst case by name.
+
+    What an entry accepts is counted apart and worries nobody.
+    """
     total = len(report.verdicts)
     all_series = wording.count(total, "series", "series")
+    accepted = accepted or {}
+    new = [v for v in report.verdicts if v.series not in accepted]
     bad = []
-    regressed = [v for v in report.verdicts if v.verdict is Verdict.REGRESSED]
+    regressed = [v for v in new if v.verdict is Verdict.REGRESSED]
     if regressed:
         bad.append(f"{len(regressed)} of {all_series} regressed")
-    bad += [
-        f"{report.count(verdict)} {verdict.value}"
-        for verdict in (Verdict.FAILED, Verdict.MISSING)
-        if report.count(verdict)
-    ]
+    for verdict in (Verdict.FAILED, Verdict.MISSING):
+        count = sum(v.verdict is verdict for v in new)
+        if count:
+            bad.append(f"{count} {verdict.value}")
     unsure = report.count(Verdict.INCONCLUSIVE)
     apart = report.count(Verdict.NOT_COMPARABLE)
     improved = report.count(Verdict.IMPROVED)
-    tail = [f"{improved} improved"] if improved else []
+    tail = [f"{len(accepted)} acknowledged"] if accepted else []
+    tail += [f"{improved} improved"] if improved else []
     if apart:
         tail.append(f"{apart} not comparable, since something beside the code changed")
     if bad:
@@ -70,7 +79,7 @@ def headline(report: CheckReport) -> Headline:
         return Headline("unsure", "These two commits have no series in common.")
     return Headline(
         "good",
-        ", ".join([f"No regression in {all_series}", *tail]) + ".",
+        ", ".join([f"No {'further ' if accepted else ''}regression in {all_series}", *tail]) + ".",
     )
 
 
@@ -98,7 +107,7 @@ def cells_of(said: OfSeries) -> dict[str, Any]:
     """What ``frames.describe`` says of a series."""
     series = said.series
     cells: dict[str, Any] = {
-        "group": series.family or series.benchmark,
+        "group": naming.group_of(series.family, series.benchmark, series.model),
         "model": series.model,
         "tokens": series.tokens,
         "tp": series.tp,
@@ -106,7 +115,7 @@ def cells_of(said: OfSeries) -> dict[str, Any]:
         "place": f"{series.machine} · {series.environment}",
     }
     cells["heading"] = wording.family_title(cells["group"])
-    cells["shape"] = frames.shape_of(cells)
+    cells["shape"] = naming.shape_of(series.model, series.tokens, series.tp, cells["params"])
     return cells
 
 
@@ -172,10 +181,12 @@ def first_shapes(ratios: pd.DataFrame, most: int) -> pd.DataFrame:
     return ratios[ratios["row"].isin(shapes)]
 
 
-def worst(report: CheckReport, most: int) -> list[SeriesVerdict]:
-    """The series that need a look: regressed, failed and missing, worst first."""
+def worst(report: CheckReport, accepted: Accepted) -> list[SeriesVerdict]:
+    """The series that need a look: regressed, failed and missing, worst first; what an entry
+    accepts comes last."""
     wanted = (Verdict.REGRESSED, Verdict.FAILED, Verdict.MISSING)
-    return [v for v in report.verdicts if v.verdict in wanted][:most]
+    found = [v for v in report.verdicts if v.verdict in wanted]
+    return sorted(found, key=lambda verdict: verdict.series in accepted)
 
 
 def containing(verdicts: Sequence[SeriesVerdict], asked: str) -> list[SeriesVerdict]:
@@ -206,10 +217,17 @@ def _relative(history: Sequence[float]) -> list[float]:
     return [value / middle for value in history] if middle > 0 else []
 
 
+def accepted_by(entry: Acknowledgement) -> str:
+    """``acknowledged by Ada: needed for convergence``."""
+    return f"acknowledged by {entry.author}: {entry.reason}"
+
+
 def table(
-    verdicts: Sequence[SeriesVerdict], history: Mapping[SeriesKey, list[float]]
+    verdicts: Sequence[SeriesVerdict],
+    history: Mapping[SeriesKey, list[float]],
+    accepted: Accepted | None = None,
 ) -> pd.DataFrame:
-    """One row a series, in the order given.
+    """One row a series, in the order given; ``accepted`` is told beside the reason.
 
     Columns that would be empty throughout (model, tokens and TP of another
     suite) are left out; ``Unit`` is for formatting and not meant to be shown.
@@ -217,7 +235,9 @@ def table(
     rows = []
     for verdict in verdicts:
         cells = cells_of(verdict)
-        typed = cells["model"] is not None
+        beside = naming.beside(dict(verdict.series.params), typed=cells["model"] is not None)
+        entry = (accepted or {}).get(verdict.series)
+        told = [] if entry is None else [f"✓ {accepted_by(entry)}"]
         rows.append(
             {
                 "Verdict": wording.verdict_words(verdict.verdict),
@@ -226,13 +246,13 @@ def table(
                 "Model": cells["model"],
                 "Tokens": cells["tokens"],
                 "TP": cells["tp"],
-                "Parameters": None if typed else cells["shape"] or None,
+                "Parameters": beside or None,
                 "Environment": cells["place"],
                 "Base": verdict.base,
                 "Head": verdict.head,
                 "Ratio": verdict.ratio,
                 "History": _relative(history.get(series_key(verdict), [])),
-                "Because": verdict.reason,
+                "Because": "; ".join([*told, verdict.reason]),
                 "95 % interval": wording.ratio_interval(verdict.low, verdict.high),
                 "Unit": verdict.series.unit,
             }

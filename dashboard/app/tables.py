@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
 
-from dashboard.app import frames, summary, wording
+from dashboard.app import downloads, frames, state, summary, wording
 from dashboard.app.frames import Measure
 from dashboard.app.palette import Palette, verdict_colour
 from dashboard.models import Verdict
@@ -38,6 +38,12 @@ _POINT_COLUMNS = {
 }
 
 
+_RAW = [
+    "benchmark", "heading", "shape", "machine", "environment", "commit", "commit_date", "value",
+    "low", "high", "unit", "y", "y_low", "y_high", "rounds", "status", "reason", "started_at",
+    "schedule",
+]  # fmt: skip
+_TABLES = ("by commit", "every point", "the commits")
 _ROW = 36
 _MOST_ROWS_SHOWN = 20
 
@@ -47,24 +53,33 @@ def _height(frame: pd.DataFrame) -> int:
     return _ROW * (min(len(frame), _MOST_ROWS_SHOWN) + 1) + 2
 
 
-def plain(frame: pd.DataFrame) -> None:
-    """A table of text, as high as its rows up to a limit."""
-    st.dataframe(frame, hide_index=True, row_height=_ROW, height=_height(frame))
+def plain(frame: pd.DataFrame, narrow: Mapping[str, int] | None = None) -> None:
+    """A table of text, as high as its rows up to a limit; ``narrow``: pixels of some columns."""
+    config = {name: st.column_config.Column(width=width) for name, width in (narrow or {}).items()}
+    st.dataframe(
+        frame, hide_index=True, row_height=_ROW, height=_height(frame), column_config=config
+    )
 
 
 def trend_tables(points: pd.DataFrame, measure: Measure, commits: pd.DataFrame) -> None:
-    """Values by commit, every point with its conditions, and the commits, in three tabs."""
+    """Values by commit, every point with its conditions, or the commits: one table at a time."""
     st.subheader("Numbers", anchor=False)
-    by_commit, every_point, which = st.tabs(["By commit", "Every point", "Commits"])
-    with by_commit:
+    chosen = state.choose_one("Table", _TABLES, state.TABLE)
+    if chosen == _TABLES[0]:
         plain(values_by_commit(points, measure))
-    with every_point:
-        hidden = {"shown_y"} if measure is Measure.ABSOLUTE else set()
-        names = {k: v for k, v in _POINT_COLUMNS.items() if k not in hidden}
-        newest_first = points.sort_values("rank", ascending=False, kind="stable")
-        plain(newest_first[list(names)].rename(columns=names))
-    with which:
+    elif chosen == _TABLES[1]:
+        plain(every_point(points, measure))
+    else:
         plain(commit_table(points, commits))
+    downloads.offer(points[[name for name in _RAW if name in points]], "trend")
+
+
+def every_point(points: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """All that is known of each point, the newest commits first."""
+    hidden = {"shown_y"} if measure is Measure.ABSOLUTE else set()
+    names = {k: v for k, v in _POINT_COLUMNS.items() if k not in hidden}
+    newest_first = points.sort_values("rank", ascending=False, kind="stable")
+    return newest_first[list(names)].rename(columns=names)
 
 
 def values_by_commit(points: pd.DataFrame, measure: Measure) -> pd.DataFrame:
@@ -97,7 +112,7 @@ def commit_table(points: pd.DataFrame, commits: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-MOST_STYLED_ROWS = 100
+MOST_STYLED_ROWS = 60
 """Rows of a table of verdicts; styling more takes longer than a reader waits."""
 
 
@@ -126,6 +141,7 @@ def verdict_table(
         ),
         "Tokens": st.column_config.NumberColumn(format="localized", width=68),
         "TP": st.column_config.NumberColumn(width=40),
+        "Parameters": st.column_config.TextColumn(width=86),
         "Because": st.column_config.TextColumn(width="large"),
         "Ratio": st.column_config.NumberColumn(width=116, help="Head / base; above 1 is worse."),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 from dashboard.models import Commit, Verdict
@@ -27,25 +27,44 @@ _LADDERS: tuple[tuple[tuple[str, float], ...], ...] = (
     (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)),
     (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30)),
 )
-_ALIASES = {"seconds": "s", "second": "s", "us": "µs", "bytes": "B", "byte": "B"}
+_ALIASES = {"seconds": "s", "second": "s", "us": "µs", "bytes": "B", "byte": "B", "abs": ""}
 
-FAMILIES = {
+TITLES = {
     "forward": "Forward",
     "forward_entropy": "Forward + entropy",
     "forward_backward": "Forward + backward",
     "forward_backward_entropy": "Forward + backward, differentiable entropy",
     "two_pass": "Two passes",
     "two_pass_backward": "Two passes + backward",
-    "fixed": "Fixed schedule",
+    "fixed": "Fixed schedule, five stages",
+    "fixed_three_stages": "Fixed schedule, three stages",
     "chunked": "Chunked torch",
     "materialised": "Materialised logits",
+    "materialised_backward": "Materialised logits + backward",
     "control": "Control (cuBLAS)",
-    "compile": "Compile and tuning",
+    "bandwidth.Bandwidth": "Control (copy bandwidth)",
     "host": "Host time of a call",
-    "memory": "Peak memory",
-    "accuracy": "Largest error",
-    "parallel": "Parallel ranks",
+    "compile.Cold": "First call, no cache",
+    "compile.WarmDisk": "First call, cache on disk",
+    "compile.KnownBucket": "First call in a bucket that is on disk",
+    "compile.SameBucket": "Another length in a used bucket",
+    "compile.NewBucket": "First call in a new bucket",
+    "compile.Compilations": "Kernels compiled",
+    "compile.Candidates": "Schedules tried out",
+    "compile.Registers": "Registers a thread",
+    "compile.Spills": "Registers spilled",
+    "compile.SharedMemory": "Shared memory",
+    "memory.Forward": "Peak memory, forward + entropy",
+    "memory.ForwardBackward": "Peak memory, forward + backward",
+    "accuracy.LogProb": "Largest error, log-prob",
+    "accuracy.Entropy": "Largest error, entropy",
+    "accuracy.HiddenGradient": "Largest error, gradient of hidden",
+    "accuracy.WeightGradient": "Largest error, gradient of weight",
+    "parallel.Forward": "Two ranks, forward",
+    "parallel.ForwardBackward": "Two ranks, forward + backward",
+    "parallel.CollectiveShare": "Two ranks, share of collectives",
 }
+"""Headings of the suite's families and, where a family has several, benchmarks."""
 
 # Word and sign: a verdict is never told by colour alone.
 VERDICTS: dict[Verdict, tuple[str, str]] = {
@@ -66,8 +85,8 @@ def verdict_words(verdict: Verdict) -> str:
 
 
 def family_title(family: str) -> str:
-    """A family's heading; a name this project does not know stays as it is."""
-    return FAMILIES.get(family, family)
+    """A group's heading; a name this project does not know stays as it is."""
+    return TITLES.get(family, family)
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -108,7 +127,11 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     if value is None or math.isnan(value):
         return NONE
     factor, name = display_unit([value], unit)
-    return f"{significant(value * factor, digits)} {name}".rstrip()
+    is_count = not any(name in dict(ladder) for ladder in _LADDERS) and value == round(value, 0)
+    shown = (
+        f"{value:,.0f}" if is_count and abs(value) < 1e6 else significant(value * factor, digits)
+    )
+    return f"{shown} {name}".rstrip()
 
 
 def quantity_interval(low: float | None, high: float | None, unit: str) -> str:
@@ -191,19 +214,22 @@ def _schedule_parts(text: str | None) -> dict[str, str]:
     return parts | {_SCHEDULE_WORDS.get(name, name): str(value) for name, value in rest.items()}
 
 
-def schedule(text: str | None) -> str:
-    """A schedule's JSON as ``tile 128×256×64, group 8, warps 8, stages 3``, the rest by name."""
+def schedule(text: str | None, without: Collection[str] = ()) -> str:
+    """A schedule's JSON as ``tile 128×256×64, group 8, warps 8, stages 3``, the rest by name;
+    ``without`` some properties."""
     parts = _schedule_parts(text)
-    return ", ".join(f"{name} {value}" for name, value in parts.items()) or NONE
+    told = [f"{name} {value}" for name, value in parts.items() if name not in without]
+    return ", ".join(told) or NONE
 
 
-def schedule_change(before: str | None, after: str | None) -> str:
-    """What differs of two schedules: ``group 8 → 16``; nothing where they are equal."""
+def schedule_change(before: str | None, after: str | None, without: Collection[str] = ()) -> str:
+    """What differs of two schedules, ``without`` some properties: ``group 8 → 16``; nothing
+    where they are equal."""
     old, new = _schedule_parts(before), _schedule_parts(after)
     return ", ".join(
         f"{name} {old.get(name, NONE)} → {new.get(name, NONE)}"
         for name in dict.fromkeys([*new, *old])
-        if old.get(name) != new.get(name)
+        if old.get(name) != new.get(name) and name not in without
     )
 
 

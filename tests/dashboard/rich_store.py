@@ -1,8 +1,9 @@
 """A small synthetic store with everything that the pages show; written with SQL.
 
-Nothing in it was measured. On top of ``large_store``'s families it has a family ``compile``,
-differentiable entropy by activity beside its two passes, a schedule that changes at one commit,
-another driver from another commit on, and a slowdown planted at a third.
+Nothing in it was measured. On top of ``large_store``'s families it has families ``compile``,
+``accuracy`` and ``fixed``, differentiable entropy by activity beside its two passes, a schedule
+that changes at one commit, another driver from another commit on, and a slowdown planted at a
+third.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ SLOWER_FROM = 8
 SLOWER_BY = 1.15
 
 _STATEMENTS = (
-    # compile: three benchmarks with a unit of their own
+    # benchmarks with units of their own, and one of a fixed schedule
     """
     INSERT INTO series BY NAME
     SELECT 5000 + i AS series_id, name AS benchmark, ['''model-00''', '8192', '1'] AS param_values,
            '{"model": "model-00", "tokens": "8192", "tp": "1"}'::JSON AS params,
            name || '(''model-00'', 8192, 1)' AS label, 'synthetic' AS machine,
-           'py-gpu' AS environment, unit, false AS higher_is_better, 'compile' AS family,
-           'model-00' AS model, 8192 AS tokens, 1 AS tp, 8192 AS m, 4096 AS h, 131072 AS v,
-           'off' AS entropy
-    FROM (VALUES (0, 'compile.Cold.track_time', 's'), (1, 'compile.DiskWarm.track_time', 's'),
-                 (2, 'compile.Compilations.track_count', 'compilations')) AS t(i, name, unit)
+           'py-gpu' AS environment, unit, false AS higher_is_better,
+           split_part(name, '.', 1) AS family, 'model-00' AS model, 8192 AS tokens, 1 AS tp,
+           8192 AS m, 4096 AS h, 131072 AS v, 'off' AS entropy
+    FROM (VALUES (0, 'compile.Cold.track_time', 's'), (1, 'compile.WarmDisk.track_time', 's'),
+                 (2, 'compile.Compilations.track_count', 'kernels'),
+                 (3, 'compile.Registers.track_count', 'registers'),
+                 (4, 'compile.Spills.track_count', 'registers'),
+                 (5, 'accuracy.HiddenGradient.track_error', 'abs'),
+                 (6, 'fixed.FiveStages.track_time', 'ms')) AS t(i, name, unit)
     """,
     # differentiable entropy by activity
     """
@@ -56,6 +61,7 @@ _STATEMENTS = (
     FROM (
         SELECT run_id, series_id, started_at,
                CASE family WHEN 'compile' THEN 3.0 + series_id % 7
+                           WHEN 'accuracy' THEN 1e-5
                            WHEN 'two_pass_backward' THEN 42.0 ELSE 20.0 END
                    * (1 + 0.002 * (hash(run_id * 7919 + series_id) % 5)) AS value
         FROM run, series
@@ -72,6 +78,17 @@ _STATEMENTS = (
         "group_m": 16, "num_warps": 8, "num_stages": 3}'::JSON
     WHERE series_id < 5000 AND series_id % 3 = 0 AND run_id >= $schedule_at
     """,
+    """
+    UPDATE measurement SET schedule = '{"block_m": 128, "block_n": 256, "block_k": 32,
+        "group_m": 8, "num_warps": 8, "num_stages": 5}'::JSON
+    WHERE series_id = 5006
+    """,
+    # The slowdown comes with fewer registers, which is no change for the worse itself.
+    """
+    UPDATE measurement SET value = CASE series_id WHEN 5002 THEN 12 WHEN 5003 THEN 255 ELSE 0 END
+    WHERE series_id IN (5002, 5003, 5004)
+    """,
+    "UPDATE measurement SET value = 168 WHERE series_id = 5003 AND run_id >= $slower_from",
     "UPDATE measurement SET driver = '2.0' WHERE run_id >= $driver_at",
     """
     UPDATE measurement SET value = value * $by, low = low * $by, high = high * $by,

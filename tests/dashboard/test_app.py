@@ -280,7 +280,7 @@ def test_a_link_of_the_overview_opens_that_series_at_its_head(
     store = store_of(factors={(FORWARD, 3): 1.2})
     link = open_page("overview", store).get("page_link")[0].proto
     app = open_page("trends", store, **parse_qs(link.query_string))
-    shown = app.dataframe[0].value
+    shown = app.dataframe[-1].value  # the first one tells what changed beside the step
     assert list(shown["Benchmark"]) == ["Forward"]
     assert shown["Shape"].iloc[0] in link.label.replace("\\", "")
     # The details of the regressing commit are open, with the command that measures it again.

@@ -1,4 +1,4 @@
-"""Compare: two commits, or two machines at their newest commits, series by series."""
+"""Compare: two commits, two machines at a common commit, or two schedules, series by series."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from dashboard.app import (
     data,
     downloads,
     draw,
+    filters,
     frames,
     heatmaps,
     judged,
+    measures,
     navigation,
     notices,
     pickers,
     reproduce,
+    rivals,
     state,
     strips,
     summary,
@@ -29,7 +32,9 @@ from dashboard.app import (
 )
 from dashboard.models import CheckReport, SeriesVerdict
 
-_MODES = ("commits", "machines")
+_MOST_CELLS = 150  # of all maps, beyond which only the first ones are drawn
+_MOST_MAPS = 2
+_COMMITS, _MACHINES, _SCHEDULES = "commits", "machines", "schedules"
 _HOVER = (("row", "model"), ("column", "tokens"), ("base", "base"), ("head", "head"),
           ("interval", "95 % interval"), ("reason", "because"))  # fmt: skip
 
@@ -39,11 +44,16 @@ def render() -> None:
     at = notices.require_store()
     runs = data.runs(at)
     st.header("Compare", anchor=False)
-    mode = _MODES[0]
+    modes = [_COMMITS]
     if runs["place"].nunique() > 1:
-        mode = state.choose_one("Compare", _MODES, state.MODE)
-    if mode == _MODES[1]:
+        modes.append(_MACHINES)
+    if data.series(at)["family"].isin(measures.PRODUCTS).any():
+        modes.append(_SCHEDULES)
+    mode = state.choose_one("Compare", modes, state.MODE) if len(modes) > 1 else _COMMITS
+    if mode == _MACHINES:
         _machines(at, runs)
+    elif mode == _SCHEDULES:
+        _schedules(at, runs)
     else:
         _commits(at, runs)
 
@@ -71,11 +81,12 @@ def _commits(at: data.Source, runs: pd.DataFrame) -> None:
     if isinstance(report, str):
         st.info(wording.escape(report))
         return
-    pickers.banner(report)
+    accepted = judged.accepted(at, report)
+    pickers.banner(report, accepted)
     for note in report.notes:
         st.caption(wording.escape(note[:1].upper() + note[1:]))
     _map(report)
-    _table(at, machine, report)
+    _table(at, machine, report, accepted)
 
 
 def _map(report: CheckReport) -> None:
@@ -90,11 +101,19 @@ def _map(report: CheckReport) -> None:
     )
     span = comparison.reach(found["value"].tolist())
     colours = heatmaps.diverging(theme.palette())
+    headings = list(dict.fromkeys(found["heading"]))  # the worst series first
     found = found.sort_values("order", kind="stable")
     columns = list(dict.fromkeys(found["column"]))
     rows = sorted(found["row"].unique())
+    shown = headings[:_MOST_MAPS] if len(found) > _MOST_CELLS else headings
+    if len(headings) > len(shown) and st.toggle(
+        f"All {len(headings)} benchmarks, not only those with the worst series",
+        key=state.MAPS,
+        bind="query-params",
+    ):
+        shown = headings
     with st.container(horizontal=True, gap="medium"):
-        for heading, part in found.groupby("heading", sort=True):
+        for heading, part in found[found["heading"].isin(shown)].groupby("heading", sort=True):
             drawn = heatmaps.heat(
                 part,
                 rows=[row for row in rows if row in set(part["row"])],
@@ -109,7 +128,7 @@ def _map(report: CheckReport) -> None:
             draw.chart(drawn, described=f"Change of {heading} by shape", width="content")
 
 
-def _table(at: data.Source, machine: str, report: CheckReport) -> None:
+def _table(at: data.Source, machine: str, report: CheckReport, accepted: summary.Accepted) -> None:
     st.subheader("Every series", anchor=False)
     asked = state.choose_text("Search", state.SEARCH, "words of a name, such as kimi regressed")
     found = summary.containing(report.verdicts, asked)
@@ -117,7 +136,7 @@ def _table(at: data.Source, machine: str, report: CheckReport) -> None:
     if not shown:
         st.info("No series has all these words.")
         return
-    frame = summary.table(shown, data.histories(at, machine))
+    frame = summary.table(shown, data.histories(at, machine), accepted)
     clicked = tables.verdict_table(
         frame,
         [v.verdict for v in shown],
@@ -126,7 +145,7 @@ def _table(at: data.Source, machine: str, report: CheckReport) -> None:
     )
     if len(shown) < len(found):
         st.caption(f"The first {len(shown)} of {len(found):,} series; the files have all.")
-    everything = summary.table(found, {}).drop(columns=["Trend", "History"])
+    everything = summary.table(found, {}, accepted).drop(columns=["Trend", "History"])
     downloads.offer(everything, f"{report.base.hash[:8]}-{report.head.hash[:8]}")
     chosen = shown[clicked] if clicked is not None else _named(at, found) or shown[0]
     _one(at, report, chosen)
@@ -169,7 +188,7 @@ def _one(at: data.Source, report: CheckReport, verdict: SeriesVerdict) -> None:
     values = data.param_values(at, number)
     pair = [report.base.hash, report.head.hash]
     text = reproduce.measure(verdict.series.benchmark, values, pair)
-    st.code(f"{text}\n{reproduce.compare(*pair)}", language="bash", wrap_lines=True)
+    notices.command_button("Measure it again", f"{text}\n{reproduce.compare(*pair)}")
 
 
 def _query(verdict: SeriesVerdict, number: int, report: CheckReport) -> dict[str, Any]:
@@ -207,3 +226,36 @@ def _machines(at: data.Source, runs: pd.DataFrame) -> None:
         return
     tables.ratio_table(table)
     downloads.offer(table, f"machines-{commit[:8]}")
+
+
+def _schedules(at: data.Source, runs: pd.DataFrame) -> None:
+    """Two schedules, each at the newest commit that has it."""
+    machine = pickers.machine(runs)
+    measured = tuple(commit.hash for commit in data.measured_commits(at, machine))
+    found = data.by_schedule(at, machine, filters.window(measured))
+    options = rivals.schedules(found)
+    if len(options) < 2:
+        st.info(
+            "No two schedules are recorded on this machine. Commits that have "
+            "`fused_lmhead.describe_schedule` are recorded with the one they choose."
+        )
+        return
+    first, second = rivals.first_pair(found, options)
+    left, right = st.columns(2)
+    one = left.selectbox(
+        "One", options, options.index(first), key=state.ONE_SCHEDULE, bind="query-params"
+    )
+    other = right.selectbox(
+        "Other", options, options.index(second), key=state.OTHER_SCHEDULE, bind="query-params"
+    )
+    table = rivals.table(found, one or first, other or second)
+    if table.empty:
+        st.info("No shape was measured under both of them with the same benchmark.")
+        return
+    st.caption(
+        f"{wording.count(len(table), 'series', 'series')} measured under both: other over one, "
+        "above 1 the other is slower. Each at the newest commit that has it; where the two commits "
+        "differ, so may more than the schedule."
+    )
+    tables.ratio_table(table)
+    downloads.offer(table, "schedules")

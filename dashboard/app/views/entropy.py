@@ -10,6 +10,7 @@ from dashboard.app import (
     dots,
     downloads,
     draw,
+    frames,
     heatmaps,
     notices,
     pairs,
@@ -38,7 +39,7 @@ def render() -> None:
     machine = pickers.machine(data.runs(at))
     measured = data.measured_commits(at, machine)
     commit = state.choose_commit("Commit", measured, state.HEAD, measured[-1].hash)
-    found = pickers.points_at(at, machine, commit)
+    found = pairs.families(pickers.points_at(at, machine, commit))
     _section(
         found,
         "Two passes over one combined pass",
@@ -60,7 +61,7 @@ def render() -> None:
 
 
 def _section(
-    found: pd.DataFrame,
+    found: pairs.Families,
     title: str,
     explained: str,
     families: tuple[str, str],
@@ -124,7 +125,7 @@ def _times(value: float) -> str:
     return f"{value:.3f}{wording.TIMES}"
 
 
-def _differentiable(found: pd.DataFrame, commit: str) -> None:
+def _differentiable(found: pairs.Families, commit: str) -> None:
     title = "Differentiable entropy by activity"
     st.subheader(title, anchor=False)
     both = pairs.quotients(found, "two_pass_backward", "forward_backward_entropy")
@@ -139,10 +140,11 @@ def _differentiable(found: pd.DataFrame, commit: str) -> None:
         notices.lacking(
             wording.escape(
                 f"{wording.short_hash(commit)} has no differentiable entropy by share of active "
-                f"rows on this machine. {cited} The suite's families forward_backward_entropy and "
-                "two_pass_backward measure it, at a commit that has them:"
+                f"rows on this machine. {cited} The suite's benchmarks of activity measure it, at "
+                "a commit that has both passes:"
             ),
-            f"asv run --bench '^(backward|entropy)' {commit[:12]}^!",
+            'asv run --bench "$(python -m asv_benchmarks.tiers full --benchmarks activity)" '
+            f"{commit[:12]}^!",
         )
         return
     st.caption(
@@ -152,7 +154,11 @@ def _differentiable(found: pd.DataFrame, commit: str) -> None:
         )
     )
     rows = both.assign(
-        line=both["shape"], shape=[f"{share:g} % active" for share in both["active"]]
+        line=[
+            wording.shape_label(str(row["model"]), int(row["tokens"]), int(row["tp"]))
+            for row in frames.records(both)
+        ],
+        shape=[f"{share:g} % active" for share in both["active"]],
     )
     chart = dots.dots(
         rows,

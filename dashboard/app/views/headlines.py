@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from dashboard.app import (
@@ -11,10 +10,11 @@ from dashboard.app import (
     downloads,
     draw,
     frames,
+    headline_tables,
     headlines,
     notices,
+    pairs,
     pickers,
-    references,
     state,
     tables,
     theme,
@@ -43,43 +43,17 @@ def render() -> None:
     gpu = next((str(name) for name in found["gpu"] if frames.known(name)), machine)
     st.caption(
         wording.escape(
-            f"{wording.short_hash(commit)} measured on {gpu} ({machine}). Reference figures are "
-            f"those of {references.SOURCE}."
+            f"{wording.short_hash(commit)} measured on {gpu} ({machine}). "
+            f"{headline_tables.REFERENCE_NOTE}"
         )
     )
-    _ceiling(found, commit)
-    _table(
-        "Combined against two passes",
-        headlines.combined(found),
-        "a combined and a two-pass benchmark of one shape",
-        f"asv run {commit[:12]}^!",
-    )
-    tuned = references.TUNED
-    _table(
-        "Chosen schedule against the fixed one",
-        headlines.tuned(found),
-        "a benchmark of the family fixed; the reference PRs' autotuned loop changed the time by "
-        f"{wording.MINUS}{-tuned.mean} % on average, {wording.MINUS}{-tuned.median} % in the "
-        f"median, and was faster on {tuned.faster} of {tuned.shapes} shapes",
-        f"asv run --bench '^fixed|^forward' {commit[:12]}^!",
-    )
-    _table(
-        "Compile and tuning probe",
-        headlines.compiled(found),
-        "a benchmark of the family compile; the reference PRs had "
-        + ", ".join(f"{name} {value}" for name, value in references.COMPILE.items()),
-        f"asv run --bench '^compile' {commit[:12]}^!",
-    )
-    _table(
-        "Largest errors against an fp32 reference",
-        headlines.errors(found),
-        "a benchmark of the family accuracy; the reference PRs had "
-        + ", ".join(f"{name} {value}" for name, value in references.ERRORS.items()),
-        f"asv run --bench '^accuracy' {commit[:12]}^!",
-    )
+    families = pairs.families(found)
+    _ceiling(families, commit)
+    for table in headline_tables.cited(found, families):
+        _table(table, commit)
 
 
-def _ceiling(found: pd.DataFrame, commit: str) -> None:
+def _ceiling(found: pairs.Families, commit: str) -> None:
     st.subheader("Distance to the ceiling", anchor=False)
     ratios = headlines.ceiling(found)
     if ratios.empty:
@@ -119,9 +93,13 @@ def _ceiling(found: pd.DataFrame, commit: str) -> None:
     )
 
 
-def _table(title: str, table: pd.DataFrame, lacks: str, command: str) -> None:
-    st.subheader(title, anchor=False)
-    if table.empty:
-        notices.lacking(wording.escape(f"Not measured at this commit: {lacks}."), command)
+def _table(table: headline_tables.Table, commit: str) -> None:
+    st.subheader(table.title, anchor=False)
+    if table.frame.empty:
+        notices.lacking(
+            wording.escape(f"Not measured at this commit: {table.lacks}."), table.command(commit)
+        )
         return
-    tables.plain(table)
+    tables.plain(table.frame)
+    if table.note:
+        st.caption(table.note)

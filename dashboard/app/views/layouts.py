@@ -97,7 +97,9 @@ def _shapes(found: pd.DataFrame, measure: Measure) -> None:
         f"{wording.count(len(found), 'local shape')} of all models: tokens on a rank and the ranks "
         f"that share the vocabulary. {_better(measure)} A map of TP by CP needs more of them:"
     )
-    st.code('asv run --bench "$(python -m asv_benchmarks.tiers full)"', language="bash")
+    notices.command_button(
+        "The command", 'asv run --bench "$(python -m asv_benchmarks.tiers full)"'
+    )
     drawn = heatmaps.heat(
         ordered.assign(shown=ordered[column]),
         rows=sorted(ordered["row"].unique()),

@@ -26,9 +26,10 @@ from dashboard.app import (
     theme,
     wording,
 )
-from dashboard.models import CheckReport, Commit, SeriesVerdict, Verdict
+from dashboard.models import CheckReport, Commit, SeriesVerdict
 
 _MOST_PROBLEMS = 6
+_ACKNOWLEDGED = "✓ acknowledged"
 _MOST_SHAPES = 16
 
 
@@ -60,7 +61,8 @@ def _compared(
     history: Mapping[summary.SeriesKey, list[float]],
     runs: pd.DataFrame,
 ) -> None:
-    pickers.banner(report)
+    accepted = judged.accepted(at, report)
+    pickers.banner(report, accepted)
     _which(report.head, runs, report.base)
     for note in report.notes:
         st.caption(wording.escape(note[:1].upper() + note[1:]))
@@ -69,12 +71,13 @@ def _compared(
         for verdict in wording.VERDICTS
         if verdict in summary.ALWAYS_COUNTED or report.count(verdict)
     ]
-    for column, verdict in zip(st.columns(len(counted), gap="small"), counted, strict=True):
-        column.metric(
-            wording.escape(wording.verdict_words(verdict)), report.count(verdict), border=True
-        )
+    cells = [(wording.verdict_words(verdict), report.count(verdict)) for verdict in counted]
+    if accepted:
+        cells.append((_ACKNOWLEDGED, len(accepted)))
+    for column, (name, count) in zip(st.columns(len(cells), gap="small"), cells, strict=True):
+        column.metric(wording.escape(name), count, border=True)
 
-    _start_here(at, report)
+    _start_here(at, report, accepted)
     _before(at, str(runs["machine"].iloc[0]), report.head)
     ratios = summary.ratio_frame(report)
     if not ratios.empty:
@@ -104,7 +107,7 @@ def _compared(
             f"The first {len(shown)} of {wording.count(len(found), 'series', 'series')}; the "
             "search finds the others."
         )
-    frame = summary.table(shown, history)
+    frame = summary.table(shown, history, accepted)
     row = tables.verdict_table(
         frame, [v.verdict for v in shown], theme.palette(), f"worst {report.head.hash} {asked}"
     )
@@ -119,20 +122,21 @@ def _trend(at: data.Source, report: CheckReport, verdict: SeriesVerdict) -> dict
     return state.trend_query(summary.cells_of(verdict), point)
 
 
-def _start_here(at: data.Source, report: CheckReport) -> None:
-    """What needs a look, each with a link to its details."""
-    bad = summary.worst(report, _MOST_PROBLEMS)
+def _start_here(at: data.Source, report: CheckReport, accepted: summary.Accepted) -> None:
+    """What needs a look, each with a link to its details; what is accepted, with its reason."""
+    bad = summary.worst(report, accepted)
     if not bad:
         return
     st.subheader("Look at these first", anchor=False)
-    for verdict in bad:
+    for verdict in bad[:_MOST_PROBLEMS]:
         change = wording.change(verdict.ratio) if verdict.ratio is not None else verdict.reason
         told = f"{wording.verdict_words(verdict.verdict)}  {summary.title(verdict)}: {change}"
+        entry = accepted.get(verdict.series)
+        if entry is not None:
+            told += f"  ✓ {summary.accepted_by(entry)}"
         navigation.link("trends", wording.escape(told), _trend(at, report, verdict))
-    counted = (Verdict.REGRESSED, Verdict.FAILED, Verdict.MISSING)
-    more = sum(map(report.count, counted)) - len(bad)
-    if more > 0:
-        st.caption(f"{more} more are in the table below.")
+    if len(bad) > _MOST_PROBLEMS:
+        st.caption(f"{len(bad) - _MOST_PROBLEMS} more are in the table below.")
 
 
 def _before(at: data.Source, machine: str, head: Commit) -> None:
@@ -140,10 +144,11 @@ def _before(at: data.Source, machine: str, head: Commit) -> None:
     if judged.quick_history(at, machine):
         history = judged.history(at, machine)
         groups = [] if isinstance(history, str) else regressions.groups(history)
-        open_ones = sum(len(g.changes) for g in groups if g.state is regressions.State.OPEN)
-        if open_ones:
-            told = f"▲ {wording.count(open_ones, 'open regression')} in the history"
-            navigation.link("regressions", told, {state.RUNNER: machine})
+        for kind, sign in ((regressions.State.OPEN, "▲"), (regressions.State.ACKNOWLEDGED, "✓")):
+            count = sum(len(group.changes) for group in groups if group.state is kind)
+            if count:
+                told = f"{sign} {wording.count(count, f'{kind.value} regression')} in the history"
+                navigation.link("regressions", told, {state.RUNNER: machine})
     spreads = health.spreads(at, machine, (head.hash,))
     if not spreads.empty:
         values = spreads["spread"]

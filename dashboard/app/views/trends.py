@@ -28,25 +28,27 @@ from dashboard.app import (
 from dashboard.app.frames import Measure
 
 _COLUMNS = 3
-_MOST_PANELS, _LEAST_PANELS = 12, 6
+_MOST_PANELS, _LEAST_PANELS = 12, 4
 _PANEL_POINTS = 240  # of a line in all panels together: more take longer than a reader waits
 _LEGEND_ROW = 22  # pixels
 _MOST_POINTS = 120  # of a line; a panel is not much wider in pixels
 
 _PANELS = ("per shape", "per benchmark")
 _SCALES = ("linear", "log")
-_NOTHING = {
-    measure: "None of the chosen series has a control of the same shape in the same run. "
-    "Choose another measure above."
-    if measure in frames.NEED_CONTROL
-    else "None of the chosen series was measured at these commits."
-    for measure in Measure
+_NOTHING = dict.fromkeys(Measure, "None of the chosen series was measured at these commits.") | {
+    Measure.COMMIT: "None of the chosen series was measured at that commit. Choose another one.",
+    **dict.fromkeys(
+        frames.NEED_CONTROL,
+        "None of the chosen series has a control of the same shape in the same run. "
+        "Choose another measure above.",
+    ),
 }
 _EXPLAINED = {
     Measure.CONTROL: "Each point divided by the control (a cuBLAS product that the project does "
     "not change) of the same shape, machine and commit. Lower is better; 1 is as fast as the "
     "product that writes the logits.",
     Measure.FIRST: "Each series divided by its own value at the first commit shown.",
+    Measure.COMMIT: "Each series divided by its own value at the commit chosen.",
     Measure.ABSOLUTE: "Values as measured.",
     Measure.RATE: "The products of hidden states and LM head that the benchmark cannot do without "
     "(one forward; four with backward, as the logits are computed again), over its time. Higher "
@@ -83,8 +85,11 @@ def render() -> None:
     by_benchmark = panels == _PANELS[1]
     most = palette.MOST_LINES if by_benchmark else _panels_of(len(commits))
     drawn = frames.first_panels(chosen, most, by_benchmark=by_benchmark)
-    partners = controls[controls["shape"].isin(drawn["shape"])]
-    points = data.trend(at, frames.ids(drawn), frames.ids(partners), measure, commits, _MOST_POINTS)
+    partners = controls[controls["shape"].isin(_plain_shapes(drawn))]
+    against = _against(at, measured) if measure is Measure.COMMIT else None
+    points = data.trend(
+        at, frames.ids(drawn), frames.ids(partners), measure, commits, _MOST_POINTS, against
+    )
     if points.empty:
         st.info(_NOTHING[measure])
         return
@@ -106,6 +111,23 @@ def render() -> None:
 def _panels_of(commits: int) -> int:
     """How many panels are drawn, each with so many commits."""
     return min(max(_PANEL_POINTS // max(commits, 1), _LEAST_PANELS), _MOST_PANELS)
+
+
+def _plain_shapes(series: pd.DataFrame) -> set[str]:
+    """The shapes of the series as their controls have them, without further parameters."""
+    rows = frames.records(series[[*frames.SHAPE]].drop_duplicates())
+    return {frames.shape_of({**row, "params": None}) for row in rows}
+
+
+def _against(at: data.Source, measured: Sequence[str]) -> str:
+    """The commit that the values are relative to: the latest release before the newest commit,
+    or the commit before it, unless another is chosen."""
+    wanted = set(measured)
+    known = [commit for commit in data.known_commits(at) if commit.hash in wanted]
+    released = [commit for commit in known[:-1] if commit.tags]
+    start = (released or known[-2:])[-1 if released else 0]
+    with st.container(width=520):
+        return state.choose_commit("Relative to", known, state.AGAINST, start.hash)
 
 
 def _view_choices(
@@ -164,7 +186,7 @@ def _draw(
         # Ratios of one benchmark share an axis, so that its shapes can be compared.
         shared = None
         if measure is not Measure.ABSOLUTE:
-            include = 1.0 if measure is Measure.FIRST else None
+            include = 1.0 if measure in (Measure.FIRST, Measure.COMMIT) else None
             shared = frames.limits(section, log=log, include=include)
         section = section.assign(
             within=section["shape"] if not several else section["shape"] + " · " + section["place"]

@@ -14,6 +14,7 @@ from dashboard.app import (
     frames,
     heatmaps,
     marks,
+    measures,
     notices,
     palette,
     pickers,
@@ -26,8 +27,15 @@ from dashboard.app import (
 from dashboard.app.frames import Measure
 
 _FAMILY = "compile"
+_FIGURES = ("times", "counts")
 _MOST_POINTS = 120
-_HOVER = (("shape", "shape"), ("schedule", "schedule"))
+_ACROSS = 3
+_HOVER = (
+    ("row", "model"),
+    ("column", "bucket"),
+    ("schedule", "schedule"),
+    ("benchmarks", "benchmarks"),
+)
 
 
 def render() -> None:
@@ -39,7 +47,7 @@ def render() -> None:
     here = everything[everything["machine"] == machine]
     measured = tuple(commit.hash for commit in data.measured_commits(at, machine))
     commits = filters.window(measured)
-    _costs(at, here[here["group"] == _FAMILY], commits)
+    _costs(at, here[here["family"] == _FAMILY], commits)
     _schedules(at, machine, commits)
 
 
@@ -50,23 +58,35 @@ def _costs(at: data.Source, compiled: pd.DataFrame, commits: tuple[str, ...]) ->
             "No compile benchmark has been measured on this machine: cold and warm starts, buckets "
             "and compilations are unknown. The suite's family of that name measures them, at a "
             "commit that has it:",
-            "asv run --bench '^compile'",
+            'asv run --bench "$(python -m asv_benchmarks.tiers core --benchmarks compile)" HEAD^!',
         )
         return
     points = data.trend(at, frames.ids(compiled), (), Measure.ABSOLUTE, commits, _MOST_POINTS)
-    st.caption("Each benchmark over the commits, in its own unit. Click a point for its details.")
-    lines = list(dict.fromkeys(points["shape"]))[: palette.MOST_LINES]
-    order = frames.tick_order(points)
-    panels = [(str(name), part) for name, part in points.groupby("benchmark", sort=False)]
-    for start in range(0, len(panels), 2):
-        columns = st.columns(2, gap="small")
-        for column, (name, part) in zip(columns, panels[start : start + 2], strict=False):
+    points = tuning.in_order(points)
+    figures = tuning.figures(points)
+    if figures.empty:
+        st.info("None of the commits shown has a figure of a first call.")
+        return
+    tables.plain(figures)
+    timed = points["unit"].map(wording.seconds).notna()
+    chosen = _FIGURES[0]
+    if timed.any() and not timed.all():
+        chosen = state.choose_one("Over the commits", _FIGURES, state.FIGURES)
+    drawn = points[timed] if chosen == _FIGURES[0] and timed.any() else points[~timed]
+    st.caption("Each in its own unit. Click a point for its details.")
+    lines = list(dict.fromkeys(drawn["shape"]))[: palette.MOST_LINES]
+    order = frames.tick_order(drawn)
+    panels = [(str(name), part) for name, part in drawn.groupby("heading", sort=False)]
+    for start in range(0, len(panels), _ACROSS):
+        columns = st.columns(_ACROSS, gap="small")
+        row = panels[start : start + _ACROSS]
+        for column, (name, part) in zip(columns, row, strict=False):
             with column:
                 _cost(part[part["shape"].isin(lines)], name, lines, order)
-        row = pd.concat([part for _, part in panels[start : start + 2]])
-        key = details.chosen(row)
+        shown = pd.concat([part for _, part in row])
+        key = details.chosen(shown)
         if key is not None:
-            details.show(at, row, key)
+            details.show(at, shown, key)
 
 
 def _cost(part: pd.DataFrame, name: str, lines: list[str], order: list[str]) -> None:
@@ -97,6 +117,7 @@ def _cost(part: pd.DataFrame, name: str, lines: list[str], order: list[str]) -> 
 def _schedules(at: data.Source, machine: str, commits: tuple[str, ...]) -> None:
     st.subheader("Schedules chosen", anchor=False)
     found = data.schedules(at, machine, commits)
+    found = found[found["family"].isin(measures.PRODUCTS)]  # others call what these time
     if found.empty:
         notices.lacking(
             "No measurement on this machine tells which schedule was chosen. Commits that have "
@@ -106,41 +127,36 @@ def _schedules(at: data.Source, machine: str, commits: tuple[str, ...]) -> None:
         return
     now = found[found["latest"]]
     named = tuning.letters(now)
-    cells = tuning.choice_map(now, named).sort_values("order", kind="stable")
     st.caption(
         "The latest choice for each local shape, by token bucket (the power of two at or above "
-        "its tokens). A letter is a schedule:"
+        "its tokens). A letter is a schedule; benchmarks that choose alike share a map."
     )
-    tables.plain(
-        pd.DataFrame(
-            {"": list(named.values()), "Schedule": list(named), "Series": _counts(now, named)}
-        )
-    )
+    tables.plain(tuning.legend(now, named), {"": 40, "Series": 60})
+    cells = tuning.choice_map(now, named)
+    if not cells.empty:
+        _maps(cells.sort_values("order", kind="stable"), len(named))
+    _changes(found, data.commits(at))
+
+
+def _maps(cells: pd.DataFrame, letters: int) -> None:
     columns = list(dict.fromkeys(cells["column"]))
-    rows = sorted(cells["row"].unique())
     with st.container(horizontal=True, gap="medium"):
-        for heading, part in cells.groupby("heading", sort=True):
+        for heading, part in cells.groupby("heading", sort=False):
             draw.chart(
                 heatmaps.heat(
                     part,
-                    rows=rows,
+                    rows=sorted(part["row"].unique()),
                     columns=columns,
                     colours=heatmaps.sequential(theme.palette()),
-                    domain=[0.0, float(max(len(named) - 1, 1))],
+                    domain=[0.0, float(max(letters - 1, 1))],
                     hover=_HOVER,
                     palette=theme.palette(),
                     title=str(heading),
-                    cell=62,
+                    cell=70,
                 ),
                 described=f"Schedules of {heading}",
                 width="content",
             )
-    _changes(found, data.commits(at))
-
-
-def _counts(now: pd.DataFrame, named: dict[str, str]) -> list[int]:
-    texts = now["schedule"].map(wording.schedule)
-    return [int((texts == text).sum()) for text in named]
 
 
 def _changes(found: pd.DataFrame, commits: pd.DataFrame) -> None:

@@ -26,7 +26,7 @@ from dashboard.store.queries.records import (
     measured_places,
     pairs,
 )
-from dashboard.store.queries.schedules import schedules
+from dashboard.store.queries.schedules import by_schedule, schedules
 from dashboard.store.queries.state import (
     FileRow,
     benchmark_rows,
@@ -43,6 +43,7 @@ __all__ = [
     "FileRow",
     "RunContent",
     "benchmark_rows",
+    "by_schedule",
     "commit_rows",
     "commits",
     "contents",

@@ -85,13 +85,22 @@ def rounds(store: Store, series_id: int, commit: str) -> pd.DataFrame:
     return _frame(
         store,
         """
-        SELECT round, round.value, round.samples, round.started_at, round.status, round.reason,
-               round.sm_clock_mhz, round.power_w, round.temperature_c,
-               round.clock_event_reasons, round.gpu_uuid
+        WITH chosen AS (
+            SELECT run_id, path FROM run WHERE commit_hash = $commit
+        ),
+        latest AS (
+            SELECT run_id
+            FROM measurement
+            JOIN chosen USING (run_id)
+            WHERE series_id = $series
+            QUALIFY row_number() OVER (ORDER BY started_at DESC NULLS LAST, path) = 1
+        )
+        SELECT round, value, samples, started_at, status, reason, sm_clock_mhz, power_w,
+               temperature_c, clock_event_reasons, gpu_uuid
         FROM round
-        JOIN current_measurement USING (run_id, series_id)
-        WHERE series_id = $series AND commit_hash = $commit AND attached
-        ORDER BY round.started_at NULLS FIRST, round
+        JOIN latest USING (run_id)
+        WHERE series_id = $series AND attached
+        ORDER BY started_at NULLS FIRST, round
         """,
         {"series": int(series_id), "commit": commit},
     )

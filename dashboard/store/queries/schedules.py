@@ -46,3 +46,30 @@ def schedules(store: Store, machine: str, commits: Sequence[str]) -> pd.DataFram
         """,
         {"machine": machine, "commits": list(commits)},
     )
+
+
+def by_schedule(store: Store, machine: str, commits: Sequence[str]) -> pd.DataFrame:
+    """Each series' newest measured value under each schedule, of some commits (first to last):
+    series_id, schedule (JSON text), commit, turn (its place among them), value, low, high."""
+    return _frame(
+        store,
+        """
+        WITH wanted AS (
+            SELECT unnest(CAST($commits AS VARCHAR[])) AS hash,
+                   generate_subscripts(CAST($commits AS VARCHAR[]), 1) AS turn
+        )
+        SELECT series_id, CAST(schedule AS VARCHAR) AS schedule, hash AS "commit", turn, value,
+               low, high
+        FROM measurement
+        JOIN run USING (run_id)
+        JOIN wanted ON wanted.hash = run.commit_hash
+        WHERE run.machine = $machine AND schedule IS NOT NULL AND status = 'ok'
+          AND value IS NOT NULL
+        QUALIFY row_number() OVER (
+            PARTITION BY series_id, CAST(schedule AS VARCHAR)
+            ORDER BY turn DESC, measurement.started_at DESC NULLS LAST, path
+        ) = 1
+        ORDER BY series_id, turn
+        """,
+        {"machine": machine, "commits": list(commits)},
+    )

@@ -154,6 +154,22 @@ def test_a_table_is_downloaded(
     page.close()
 
 
+def test_a_chart_is_saved_as_svg(
+    tools: ModuleType, browser: Any, rich_address: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("vl_convert")
+    page = tools.open_page(browser, f"{rich_address}/entropy")
+    page.get_by_role("button", name="Charts as SVG").click()
+    with page.expect_download(timeout=30_000) as caught:
+        page.get_by_role("button", name="Differentiable entropy by activity", exact=True).click()
+    assert caught.value.suggested_filename == "Differentiable-entropy-by-activity.svg"
+    caught.value.save_as(tmp_path / "chart.svg")
+    drawn = (tmp_path / "chart.svg").read_text("utf-8")
+    assert drawn.startswith("<svg")
+    assert "23 % active" in drawn
+    page.close()
+
+
 def test_a_cell_of_the_table_opens_its_trend_in_the_same_tab(
     tools: ModuleType, browser: Any, address: str
 ) -> None:
