@@ -8,7 +8,6 @@ looks at is the same again.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +15,8 @@ import torch
 import triton
 from triton.compiler import CompiledKernel
 from triton.runtime import JITFunction
+
+from fused_lmhead.releases import triton_release
 
 
 class Launch(Protocol):
@@ -103,12 +104,7 @@ _compiled: dict[tuple[Any, ...], CompiledKernel] = {}
 def _known_protocol() -> bool:
     """Whether ``run`` takes what is passed to it here: so in Triton 3.4 to 3.6 for CUDA, by their
     source. Elsewhere launches are the ordinary ones."""
-    release = re.match(r"(\d+)\.(\d+)", triton.__version__)
-    return (
-        release is not None
-        and (3, 4) <= (int(release[1]), int(release[2])) <= (3, 6)
-        and torch.version.hip is None
-    )
+    return (3, 4) <= triton_release() <= (3, 6) and torch.version.hip is None
 
 
 def _layout(place: tuple[Any, ...], kernel: Any, options: dict[str, Any]) -> _Layout:

@@ -47,7 +47,7 @@ class Gpu:
     tma: bool
     """Whether it has Hopper's bulk copies (and so its products that read shared memory)."""
     hopper: bool = False
-    """Whether it is Hopper itself: the specialised kernels are written in its instructions."""
+    """Whether the specialised kernels run: Hopper itself, and a Triton that compiles them."""
 
 
 HOPPER = Gpu("NVIDIA H200", 132, 232_448, tma=True, hopper=True)

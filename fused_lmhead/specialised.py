@@ -9,6 +9,7 @@ import torch
 
 from fused_lmhead.descriptors import copyable, swizzled_boxes
 from fused_lmhead.problem import Normaliser
+from fused_lmhead.releases import speaks_gluon
 from fused_lmhead.schedules import Schedule, ceil_div
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def _kernels() -> tuple[Any, Any]:
 
 @cache
 def _is_hopper(device: torch.device) -> bool:
+    if not speaks_gluon():
+        return False
     if device.type == "meta":  # stands for the current device
         return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9

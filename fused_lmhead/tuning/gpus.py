@@ -7,6 +7,7 @@ from functools import cache
 import torch
 
 from fused_lmhead.calls import has_tma
+from fused_lmhead.releases import speaks_gluon
 from fused_lmhead.schedules import HOPPER, Gpu
 
 _WITHOUT_OPT_IN = 49_152
@@ -23,6 +24,5 @@ def gpu_of(device: torch.device) -> Gpu:
         found, "shared_memory_per_block", _WITHOUT_OPT_IN
     )
     tma = has_tma(device)
-    return Gpu(
-        found.name, found.multi_processor_count, int(shared), tma, hopper=tma and found.major == 9
-    )
+    hopper = tma and found.major == 9 and speaks_gluon()
+    return Gpu(found.name, found.multi_processor_count, int(shared), tma, hopper)
