@@ -115,6 +115,11 @@ def measure(spec: dict[str, Any]) -> dict[str, Any]:
     started = time.monotonic()
     torch = importlib.import_module("torch")
     package = importlib.import_module("fused_lmhead")
+    if not Path(str(package.__file__)).resolve().is_relative_to(spec["checkout"]):
+        # An installed copy would give perfect flat lines.
+        raise RuntimeError(
+            f"fused_lmhead was imported from {package.__file__}, not from the checkout"
+        )
     on_gpu = spec["device"] == "gpu"
     place = torch.device("cuda" if on_gpu else "cpu")
     backend = "triton" if on_gpu else "torch"

@@ -65,7 +65,8 @@ def first_calls(
     """
     caches.mkdir(parents=True, exist_ok=True)
     spec, report = caches / "spec.json", caches / "report.json"
-    spec.write_text(json.dumps({"device": device, "calls": list(calls), "seconds": seconds}))
+    asked = {"device": device, "calls": list(calls), "seconds": seconds}
+    spec.write_text(json.dumps({**asked, "checkout": str(checkout.resolve())}))
     report.unlink(missing_ok=True)
     # -P: the script's folder, which is this suite's, stays off the path.
     command = [sys.executable, "-P", str(SCRIPT), str(spec), str(report)]

@@ -221,7 +221,10 @@ def test_a_comparison_is_taken_under_asv_once(
     (taken,) = load([folder])
     assert set(taken.sides) == {"base", "head", "planted"}
     assert all(len(values) == 1 for values in taken.sides.values())
-    assert taken.verdicts == {"head": None, "planted": None}, "the toy has no lmhead-perf"
+    assert set(taken.verdicts) == {"head", "planted"}
+    for verdict in taken.verdicts.values():
+        # None where lmhead-perf is not installed beside the toy.
+        assert verdict in (None, {"toy.Toy.track_time('smoke', 2048, 1)": "inconclusive"})
     assert proof.main([*asked, "--comparisons", "1", "--minutes", "0.01"]) == 0, "it is there"
     capsys.readouterr()
     assert proof.main(["report", str(folder)]) == 0
