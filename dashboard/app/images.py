@@ -12,6 +12,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import pandas as pd
 
+# Control characters, and lone surrogates that no UTF-8 can hold.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _WIDTH = 900  # pixels of a chart that takes its width from the page
 
 
@@ -28,10 +30,25 @@ def svg(spec: dict[str, Any], background: str) -> bytes:
     if not any(name in spec for name in ("width", "facet", "hconcat", "vconcat")):
         whole["width"] = _WIDTH
     whole["datasets"] = {
-        name: json.loads(rows.to_json(orient="records")) if isinstance(rows, pd.DataFrame) else rows
+        # Vega reads escapes in some texts: a backslash in a name could make a control again.
+        name: json.loads(rows.replace(r"\\", "/", regex=True).to_json(orient="records"))
+        if isinstance(rows, pd.DataFrame)
+        else rows
         for name, rows in spec.get("datasets", {}).items()
     }
-    return vl_convert.vegalite_to_svg(whole).encode()
+    return vl_convert.vegalite_to_svg(_drawable(whole)).encode()
+
+
+def _drawable(value: Any) -> Any:
+    """``value`` with texts that can be drawn: a control character aborts vl-convert's process,
+    and with it the server. Field names are the app's own and hold none."""
+    if isinstance(value, str):
+        return _CONTROL.sub(" ", value)
+    if isinstance(value, dict):
+        return {name: _drawable(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_drawable(one) for one in value]
+    return value
 
 
 def archive(charts: Sequence[tuple[str, dict[str, Any]]], background: str) -> bytes:
