@@ -176,7 +176,10 @@ def test_the_measure_step_asks_for_the_core_tier(folder: Path, commits: list[str
     wanted = subprocess.run(tier, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert f"[--bench][{wanted.strip()}]" in (folder / "calls").read_text()
     (folder / "calls").unlink()
-    without = {**files, "PYTHONPATH": ""}
+    broken = folder / "broken" / "asv_benchmarks"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('a suite that does not load')")
+    without = {**files, "PYTHONPATH": str(broken.parent)}
     assert run(script, folder, BASE=commits[0], HEAD=commits[1], **without).returncode != 0
     assert not (folder / "calls").exists(), "an unknown tier is not every benchmark"
 
