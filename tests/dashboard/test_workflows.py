@@ -46,7 +46,7 @@ def test_the_judge_step_reports_and_fails_on_a_regression(
     report = (folder / "report.md").read_text()
     assert (folder.parent / "GITHUB_STEP_SUMMARY").read_text() == report
     assert (folder.parent / "GITHUB_OUTPUT").read_text() == "judged=true\n"
-    assert "https://perf.example/overview?" in report
+    assert "https://perf.example/compare?" in report
     assert json.loads((folder / "report.json").read_text())["head"]["commit"] == head
     assert done.stdout.count("::error title=regressed") == (2 if code else 0)
     assert "::notice title=lmhead-perf check::" in done.stdout

@@ -26,9 +26,9 @@ def trend_link(dashboard: str, series: Series) -> str:
 
 
 def check_link(dashboard: str, report: CheckReport) -> str:
-    """The address of the app's Overview page with these two commits."""
+    """The address of the app's Compare page with these two commits."""
     query = urlencode({"base": report.base.hash, "head": report.head.hash})
-    return f"{dashboard.rstrip('/')}/overview?{query}"
+    return f"{dashboard.rstrip('/')}/compare?{query}"
 
 
 def measure_again(report: CheckReport, series: Series) -> str:
