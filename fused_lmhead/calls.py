@@ -31,7 +31,7 @@ _LOG2_E = math.log2(math.e)
 
 def on(device: torch.device) -> AbstractContextManager[object]:
     """Triton launches on the current device, which need not be the tensors'."""
-    # Torch's own context costs microseconds where the device is current already.
+    # Torch's own context costs host time where the device is current already.
     if device.type != "cuda" or device.index == torch.cuda.current_device():
         return contextlib.nullcontext()
     return torch.cuda.device(device)

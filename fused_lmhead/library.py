@@ -1,7 +1,7 @@
 """The op as torch.compile sees it: opaque, with a fake kernel, options as plain values.
 
-Eager calls do not come here: the dispatch of a custom op costs about 100 µs of host time a
-forward and backward pass more than :class:`fused_lmhead.autograd.FusedLinearLogprob` alone.
+Eager calls do not come here: the dispatch of a custom op costs more of the host's time
+than :class:`fused_lmhead.autograd.FusedLinearLogprob` alone.
 Where something is not kept or not needed, an empty tensor stands for it.
 """
 

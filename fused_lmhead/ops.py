@@ -136,7 +136,7 @@ def fused_linear_logprob(
     if schedule is not None and not isinstance(schedule, Schedule):
         raise TypeError(f"schedule must be a fused_lmhead.schedules.Schedule, got {schedule!r}")
 
-    # Each of these calls takes a microsecond, needed or not.
+    # Each of these calls takes the host's time, needed or not.
     hidden_MH = hidden if hidden.dtype is weight.dtype else hidden.to(weight.dtype)
     target_M = target.long()
     if target.ndim != 1:
@@ -186,7 +186,7 @@ def fused_linear_logprob(
                 logprob_M, entropy_M = FusedLinearLogprob.apply(  # type: ignore[no-untyped-call]
                     *problem, entropy_requires_grad
                 )
-            else:  # an autograd Function takes ten microseconds more
+            else:  # without the host time of an autograd Function
                 logprob_M, statistics = run_forward(*problem)
                 entropy_M = statistics.entropy_M
     if target.ndim != 1:

@@ -132,7 +132,7 @@ def columns_per_split(
     return min(v, _tiles_per_split(limit, tiles_m, tiles_n, multiprocessors) * schedule.block_n)
 
 
-# Lengths differ from call to call, their tiles less so; a search takes 30 µs of a call.
+# Lengths differ from call to call, their tiles less so, and a search is a part of a call.
 @lru_cache(4096)
 def _tiles_per_split(limit: int, tiles_m: int, tiles_n: int, multiprocessors: int) -> int:
     def cost(width: int) -> int:
