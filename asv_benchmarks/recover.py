@@ -130,6 +130,8 @@ def add_series(
 
 def recover(results: Path) -> dict[str, int]:
     """Complete asv's results; how many series came to which file. Raises RecoverError."""
+    if not results.is_dir():
+        raise RecoverError(f"no results folder at {results}")
     runs = records_of(results)
     if not runs:
         return {}

@@ -275,7 +275,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 remaining = sweep(place, remaining, chosen.rounds, chosen.minutes * 60, log)
             finally:
                 # asv saves a commit's results at its end; an interrupted piece has none.
-                recover(place.results)
+                if place.rounds.exists():
+                    recover(place.results)
     except (SweepError, RecoverError) as error:
         print(f"sweep: {error}", file=sys.stderr)
         return 1

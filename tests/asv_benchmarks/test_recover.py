@@ -89,6 +89,11 @@ def test_rounds_of_another_version_are_left_out(results: Path):
     assert recover(results) == {"h200/ac9ea960-checkout-py3.12-gpu": 24}
 
 
+def test_a_wrong_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main([str(tmp_path / "nowhere")]) == 1
+    assert "no results folder at" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("missing", ["benchmarks.json", "h200/machine.json", "commits.jsonl"])
 def test_what_is_missing_is_named(results: Path, missing: str, capsys: pytest.CaptureFixture[str]):
     (results / missing).unlink()
