@@ -201,7 +201,7 @@ def test_markdown_shows_how_to_look_closer() -> None:
     assert f"```sh\n{measure_again(report(), found.series)}\n```" in text
     addresses = [html.unescape(found) for found in re.findall(r'href="([^"]*)"', text)]
     overall, trend = (urlsplit(address) for address in addresses)
-    assert overall.path == "/app/overview"
+    assert overall.path == "/app/compare"
     assert parse_qs(overall.query) == {"base": ["a" * 40], "head": ["b" * 40]}
     assert trend.path == "/app/trends"
     assert parse_qs(trend.query)["machine"] == ["h200 · e"]
