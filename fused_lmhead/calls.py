@@ -143,8 +143,10 @@ def merge_partials(
         ceil_div(V, tile.block_n),
         _LOG2_E / temperature,
         ENTROPY=statistics.entropy_M is not None,
+        # The loads of a program wait together: eight warps have 2,048 values of each plane.
         BLOCK_M=32,
-        BLOCK_T=32,
+        BLOCK_T=64,
+        num_warps=8,
     )
 
 

@@ -31,27 +31,34 @@ def merge_kernel(
     step = BLOCK_T * M
 
     at = partials_ptr + tiles[:, None] * M + rows[None, :]
-    largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
-    for first in range(0, tiles_n, BLOCK_T):
-        here = (tiles < tiles_n - first)[:, None] & in_rows[None, :]
-        largest = tl.maximum(largest, tl.max(tl.load(at, here, other=float("-inf")), axis=0))
-        at += step
-
-    at = partials_ptr + tiles[:, None] * M + rows[None, :]
     plane = tiles_n * M
+    largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     weighted = tl.zeros((BLOCK_M,), tl.float32)
     for first in range(0, tiles_n, BLOCK_T):
         here = (tiles < tiles_n - first)[:, None] & in_rows[None, :]
         tile_max = tl.load(at, here, other=float("-inf"))
-        # A tile of -inf alone adds nothing; its sums are NaN.
-        here &= tile_max != float("-inf")
         tile_sum = tl.load(at + plane, here, other=0.0)
-        exponent = tl.where(here, (tile_max - largest[None, :]) * scale, 0.0)
-        power = tl.exp2(exponent)
-        total += tl.sum(power * tile_sum, axis=0)
         if ENTROPY:
             tile_weighted = tl.load(at + 2 * plane, here, other=0.0)
+
+        # What is summed so far was relative to a smaller maximum. (NaN stays NaN.)
+        before = largest
+        largest = tl.maximum(before, tl.max(tile_max, axis=0))
+        drop = tl.where(total == 0, 0.0, (before - largest) * scale)
+        power = tl.exp2(drop)
+        if ENTROPY:
+            weighted = power * (weighted + drop * total)
+        total = power * total
+
+        # A tile of -inf alone adds nothing; its sums are NaN.
+        here &= tile_max != float("-inf")
+        exponent = tl.where(here, (tile_max - largest[None, :]) * scale, 0.0)
+        power = tl.exp2(exponent)
+        tile_sum = tl.where(here, tile_sum, 0.0)
+        total += tl.sum(power * tile_sum, axis=0)
+        if ENTROPY:
+            tile_weighted = tl.where(here, tile_weighted, 0.0)
             weighted += tl.sum(power * (tile_weighted + exponent * tile_sum), axis=0)
         at += step
 
