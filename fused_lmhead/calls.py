@@ -88,6 +88,7 @@ def tile_partials(
             _LOG2_E / temperature,
             with_entropy,
             tile,
+            kept,
             launch,
         )
         return

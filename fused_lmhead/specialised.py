@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fused_lmhead.descriptors import copyable, swizzled_boxes
-from fused_lmhead.problem import Normaliser
+from fused_lmhead.problem import Kept, Normaliser
 from fused_lmhead.releases import speaks_gluon
 from fused_lmhead.schedules import Schedule, ceil_div
 
@@ -75,6 +75,7 @@ def tile_partials(
     scale: float,
     with_entropy: bool,
     tile: Schedule,
+    kept: Kept | None,
     launch: Launch,
 ) -> None:
     """See :func:`fused_lmhead.calls.tile_partials`."""
@@ -91,7 +92,11 @@ def tile_partials(
         V,
         H,
         scale,
+        None if kept is None else swizzled_boxes(kept.numerator_MV, _GROUP_ROWS, _BLOCK_N),
+        None if kept is None else kept.largest_TM,
+        0 if kept is None else kept.largest_TM.stride(0),
         ENTROPY=with_entropy,
+        KEEP=kept is not None,
         **_tile_options(tile),
     )
 

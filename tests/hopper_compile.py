@@ -1,6 +1,6 @@
 """Compile a specialised kernel for sm_90, without a GPU; print what became of it as JSON.
 
-``python tests/hopper_compile.py partials_specialised_kernel 1`` (with entropy) or ``0``.
+``python tests/hopper_compile.py partials_specialised_kernel entropy=1 keep=0 v=131072``.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ from triton.experimental.gluon.language import NVMMASharedLayout
 from fused_lmhead.kernels import specialised
 
 
-def compiled(name: str, entropy: bool):
+def compiled(name: str, entropy: bool = True, keep: bool = False, v: int = 131_072):
     kernel = getattr(specialised, name)
     swizzle = NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
 
     def boxes(rows: int, columns: int) -> str:
         return f"tensordesc<bf16[{rows}, {columns}],{swizzle!r}>"
 
-    constants = {"V": 131072, "H": 4096, "ENTROPY": entropy, "GROUP_M": 16, "STAGES": 3}
+    constants = {"V": v, "H": 4096, "ENTROPY": entropy, "GROUP_M": 16, "STAGES": 3}
+    if "KEEP" in kernel.arg_names:
+        constants |= {"KEEP": keep}
+        if not keep:
+            constants |= {"kept": None, "kept_largest_ptr": None}
     if not entropy and "entropy_ptr" in kernel.arg_names:
         constants |= {"entropy_ptr": None, "grad_entropy_ptr": None}
     types = {"hidden": boxes(128, 64), "weight": boxes(256, 64), "out": boxes(64, 256)}
+    types |= {"kept": boxes(64, 256), "kept_stride": "i32"}
     types |= {"target_ptr": "*i64", "M": "i32", "first_column": "i32", "tiles_n": "i32"}
     types |= {"scale": "fp32", "inverse_temperature": "fp32"}
     names = kernel.arg_names
@@ -46,7 +51,8 @@ def compiled(name: str, entropy: bool):
 
 
 def main() -> None:
-    kernel = compiled(sys.argv[1], sys.argv[2] == "1")
+    options = dict(option.split("=") for option in sys.argv[2:])
+    kernel = compiled(sys.argv[1], **{name: int(value) for name, value in options.items()})
     disassembler = Path(triton.__file__).parent / "backends/nvidia/bin/nvdisasm"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
         cubin.write(kernel.asm["cubin"])
