@@ -78,7 +78,8 @@ def tile_partials(
     three planes with entropy, else two; and each owned target's raw logit. ``kept`` has
     room for the logits of the m tokens; where they are, tiles are of ``block_n`` columns."""
     (m, H), V = hidden_mH.shape, weight_VH.shape[0]
-    if kept is None and specialised.serves(tile, H, hidden_mH, weight_VH):
+    stored = () if kept is None else (kept.numerator_MV,)
+    if specialised.serves(tile, H, hidden_mH, weight_VH, *stored):
         specialised.tile_partials(
             hidden_mH,
             weight_VH,

@@ -24,9 +24,7 @@ def keeping_tile(
 ) -> Schedule:
     """The tile whose columns share a maximum: of nothing that is tuned or counts tokens, so
     that the shape of what is kept depends on neither."""
-    if forced is not None and forced.kind == "tile":
-        return forced
-    return tile_schedule(h, dtype.itemsize, gpu_of(device))
+    return forced or tile_schedule(h, dtype.itemsize, gpu_of(device))
 
 
 def room(hidden_MH: torch.Tensor, weight_VH: torch.Tensor, tile: Schedule) -> Kept:

@@ -75,7 +75,7 @@ class TritonBackend:
         if keeps:
             keeping_tile = keeping.keeping_tile(H, dtype, device, self.schedule)
             # What is tuned for the plain pass does here too where its tiles are as wide.
-            if (tile.kind, tile.block_n) != ("tile", keeping_tile.block_n):
+            if tile.block_n != keeping_tile.block_n:
                 tile, chunk = keeping_tile, tokens_per_chunk(M, V, keeping_tile)
             kept = keeping.room(hidden_MH, weight_VH, keeping_tile)
             statistics = statistics._replace(kept=kept)

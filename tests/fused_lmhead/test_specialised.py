@@ -141,6 +141,29 @@ def test_a_target_may_be_any_column_of_a_tile():
 @pytest.mark.gpu
 @on_hopper
 @pytest.mark.timeout(60)
+@pytest.mark.parametrize("v", [1024, 1000], ids=["whole tiles", "a ragged one"])
+def test_it_keeps_what_the_tile_kernel_keeps(v: int):
+    problem = make_problem(300, 256, v, torch.bfloat16, device="cuda")
+    results = []
+    for schedule in (SPECIALISED, TILE):
+        hidden = problem.hidden.detach().requires_grad_()
+        logprob = fused_linear_logprob(
+            hidden,
+            problem.weight,
+            problem.target,
+            schedule=schedule,
+            keep_logits_budget=2**30,
+        )
+        assert serves(schedule, 256, hidden, problem.weight) == (schedule is SPECIALISED)
+        logprob.backward(problem.grad_logprob)
+        results.append((logprob.detach(), hidden.grad))
+    for got, expected in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected, atol=4e-6, rtol=2**-7)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.timeout(60)
 def test_a_thousand_runs_agree_bit_by_bit():
     problem = make_problem(512, 512, 33000, torch.bfloat16, device="cuda")
 
