@@ -88,7 +88,7 @@ def tile_schedule(h: int, element_size: int, gpu: Gpu = HOPPER) -> Schedule:
     )
     tile = next(fitting, _RULE[-1])
     if gpu.hopper and tile == _RULE[0]:
-        tile = replace(tile, kind="specialised")
+        return replace(tile, kind="specialised")
     # A band's tokens take group·128·H·2 bytes of L2: wider bands fit where rows are short.
     return replace(tile, group_m=32) if h <= 2048 else tile
 
