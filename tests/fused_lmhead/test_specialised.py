@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,9 +118,20 @@ def test_it_agrees_with_the_tile_kernels(shape: tuple[int, int, int], dtype: tor
             gradients = torch.autograd.grad(outputs, (hidden, weight), grads)
             results.append((logprob.detach(), entropy.detach(), *gradients))
     for specialised, tile in zip(results[:2], results[2:], strict=True):
-        for got, expected in zip(specialised, tile, strict=True):
-            # The same products in the same order; only the epilogue's sums may be ordered anew.
-            torch.testing.assert_close(got, expected, atol=4e-6, rtol=2 * torch.finfo(dtype).eps)
+        assert_agreement(specialised, tile)
+
+
+def assert_agreement(got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:
+    """fp32 results are the same but for the order of sums. Gradients of logits differ where they
+    are rounded to 16 bits, by one step; theirs therefore by a fraction of one, as a whole."""
+    for one, other in zip(got, expected, strict=True):
+        if one.dtype is torch.float32:
+            torch.testing.assert_close(one, other, atol=4e-6, rtol=1e-6)
+        else:
+            difference = torch.linalg.vector_norm(one.float() - other.float())
+            assert difference <= torch.finfo(one.dtype).eps / 4 * torch.linalg.vector_norm(
+                other.float()
+            )
 
 
 @pytest.mark.gpu
@@ -134,8 +146,7 @@ def test_a_target_may_be_any_column_of_a_tile():
         logprob = fused_linear_logprob(hidden, problem.weight, problem.target, schedule=schedule)
         logprob.backward(problem.grad_logprob)
         results.append((logprob.detach(), hidden.grad))
-    for got, expected in zip(*results, strict=True):
-        torch.testing.assert_close(got, expected, atol=4e-6, rtol=2**-7)
+    assert_agreement(*results)
 
 
 @pytest.mark.gpu
@@ -157,8 +168,7 @@ def test_it_keeps_what_the_tile_kernel_keeps(v: int):
         assert serves(schedule, 256, hidden, problem.weight) == (schedule is SPECIALISED)
         logprob.backward(problem.grad_logprob)
         results.append((logprob.detach(), hidden.grad))
-    for got, expected in zip(*results, strict=True):
-        torch.testing.assert_close(got, expected, atol=4e-6, rtol=2**-7)
+    assert_agreement(*results)
 
 
 @pytest.mark.gpu
