@@ -13,6 +13,7 @@ from fused_lmhead import tuning
 from fused_lmhead.schedules import HOPPER, Schedule, plan, tile_schedule
 from fused_lmhead.tuning import plans
 from fused_lmhead.tuning.__main__ import (
+    confirmed,
     main,
     merged,
     parser,
@@ -209,6 +210,10 @@ def a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr("fused_lmhead.tuning.__main__.gpu_of", lambda device: HOPPER)
     monkeypatch.setattr("fused_lmhead.tuning.__main__.search", searched)
+    monkeypatch.setattr(
+        "fused_lmhead.tuning.__main__.time_in_turn",
+        lambda case, tiles, *_: {tile: 2.0 if tile == RULE else 1.8 for tile in tiles},
+    )
     return cases
 
 
@@ -255,6 +260,28 @@ def test_one_schedule_serves_all_counts_if_it_is_nearly_the_best_of_each():
     ]
     searches[0] = found(2048, (RULE, 1.10), (SLIM, 1.000), (WIDE, 1.05))
     assert [Schedule(**r["schedule"]) for r in rows_of(searches, RULE)] == [SLIM, WIDE]
+
+
+def test_the_rule_stays_where_nothing_is_clearly_faster():
+    searches = [found(2048, (RULE, 1.009), (SLIM, 1.0)), found(4096, (RULE, 1.0), (SLIM, 0.9))]
+    assert [Schedule(**r["schedule"]) for r in rows_of(searches, RULE)] == [RULE, SLIM]
+
+
+@pytest.mark.parametrize(("again", "chosen"), [(0.9, SLIM), (1.1, RULE)])
+def test_a_winner_is_timed_again_beside_the_rule(again: float, chosen: Schedule, monkeypatch):
+    monkeypatch.setattr("fused_lmhead.tuning.__main__.gpu_of", lambda device: HOPPER)
+    timed = []
+
+    def in_turn(case: Case, tiles: list[Schedule], *_) -> dict[Schedule, float]:
+        timed.append(list(tiles))
+        return {RULE: 2.0, SLIM: 2.0 * again, WIDE: 2.5}
+
+    monkeypatch.setattr("fused_lmhead.tuning.__main__.time_in_turn", in_turn)
+    same = found(2048, (RULE, 1.0), (SLIM, 0.995))
+    assert confirmed(same, RULE, 5, torch.device("cpu")) is same
+    apart = found(2048, (RULE, 1.0), (SLIM, 0.8), (WIDE, 0.95))
+    assert confirmed(apart, RULE, 5, torch.device("cpu")).chosen == chosen
+    assert timed == [[RULE, SLIM, WIDE]]
 
 
 def test_a_dropped_candidate_is_never_written():
