@@ -162,6 +162,23 @@ def test_if_no_candidate_can_run_the_rule_stays(monkeypatch):
     assert len(warned) == 3
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_duel_times_each_in_turn_and_keeps_the_least(kernel, monkeypatch):
+    turns = []
+
+    def timer(run, samples: int) -> float:
+        run()
+        turns.append(run.args[0])
+        return float(10 - len(turns))
+
+    monkeypatch.setattr(searching, "host_milliseconds", timer)
+    monkeypatch.setattr(contests.BackwardContest, "work", lambda self, tile: float(V))
+    found = searching.time_in_turn(case_of(kernel), [RULE, LOW], gpu_of(CPU), CPU, 2)
+    assert turns == [RULE, LOW, RULE, LOW]
+    divisor = V if kernel == "backward" else 1
+    assert found == {RULE: 7 / divisor, LOW: 6 / divisor}
+
+
 def test_no_room_for_the_inputs_means_the_rule(monkeypatch):
     def full(*args) -> None:
         raise torch.OutOfMemoryError("full")
