@@ -77,6 +77,13 @@ def shared_memory(schedule: Schedule, element_size: int, tma: bool) -> int:
     return both * element_size + 1024
 
 
+def specialises(h: int, element_size: int, gpu: Gpu, stages: int) -> bool:
+    """Whether the specialised kernels can multiply contiguous rows of ``h`` values."""
+    # Bulk copies take rows of 16-byte multiples. In a shorter product one group could be two
+    # tiles ahead of the other, and their barriers would lose count.
+    return gpu.hopper and h * element_size % 16 == 0 and ceil_div(h, 64) >= stages
+
+
 def tile_schedule(h: int, element_size: int, gpu: Gpu = HOPPER) -> Schedule:
     """The schedule for rows of ``h`` values of ``element_size`` bytes, where none is measured."""
     if element_size == 4:
@@ -87,7 +94,7 @@ def tile_schedule(h: int, element_size: int, gpu: Gpu = HOPPER) -> Schedule:
         tile for tile in _RULE if shared_memory(tile, element_size, gpu.tma) <= gpu.shared_memory
     )
     tile = next(fitting, _RULE[-1])
-    if gpu.hopper and tile == _RULE[0]:
+    if tile == _RULE[0] and specialises(h, element_size, gpu, tile.num_stages):
         return replace(tile, kind="specialised")
     # A band's tokens take group·128·H·2 bytes of L2: wider bands fit where rows are short.
     return replace(tile, group_m=32) if h <= 2048 else tile

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fused_lmhead.schedules import Gpu, Schedule, ceil_div, shared_memory, tile_schedule
+from fused_lmhead.schedules import (
+    Gpu,
+    Schedule,
+    ceil_div,
+    shared_memory,
+    specialises,
+    tile_schedule,
+)
 
 # The one tile of kernels/specialised.py, its ring three deep. Eight warps are for the tile
 # kernel, which serves in its place where rows are not aligned.
@@ -105,7 +112,7 @@ def pruned(
     def fits(tile: Schedule) -> bool:
         return (
             shared_memory(tile, element_size, gpu.tma) <= gpu.shared_memory
-            and (gpu.hopper or tile.kind != "specialised")
+            and (tile.kind != "specialised" or specialises(h, element_size, gpu, tile.num_stages))
             and (registers(tile, element_size) <= _REGISTERS or tile.kind != "tile")
             and not _oversized(tile.block_m, m)
             and not _oversized(tile.block_n, v)

@@ -81,6 +81,14 @@ def test_few_tokens_get_low_tiles_and_a_small_vocabulary_narrow_ones():
     assert all(tile.block_n <= 64 for tile in others)
 
 
+@pytest.mark.parametrize(("h", "kind"), [(136, "specialised"), (128, "tile"), (333, "tile")])
+def test_the_rule_names_the_kernel_that_serves(h: int, kind: str):
+    # Two blocks of 64 are too few for a ring of three, and odd rows cannot be copied in bulk.
+    assert tile_schedule(h, 2).kind == kind
+    found = pruned(forward_candidates(2), 8192, h, 8192, 2, HOPPER)
+    assert ("specialised" in {tile.kind for tile in found}) == (kind == "specialised")
+
+
 def test_specialised_kernels_are_for_hopper_alone():
     blackwell = Gpu("NVIDIA B200", 148, 232_448, tma=True)
     for gpu, some in ((HOPPER, True), (blackwell, False), (A100, False)):
