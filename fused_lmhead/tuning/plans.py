@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import threading
 import warnings
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from fused_lmhead.schedules import Gpu, Plan, Schedule, plan, tile_schedule
+from fused_lmhead.schedules import Gpu, Plan, Schedule, plan, tile_schedule, token_bucket
 from fused_lmhead.tuning.ahead import compile_ahead, forward_jobs
 from fused_lmhead.tuning.cases import Case, Kernel, look_up, mode, shipped_table
 from fused_lmhead.tuning.gpus import gpu_of
 from fused_lmhead.tuning.search import Search, search
 
+T = TypeVar("T")
+
 _MOST_PLANS = 4096
 
 _PlanKey = tuple[int, int, int, torch.dtype, torch.device, bool, Schedule | None, Kernel | None]
 
+
+class _Tiles(NamedTuple):
+    """What the plans of a token bucket have in common."""
+
+    forward: Schedule
+    backward: Schedule
+    multiprocessors: int
+
+
 _plans: dict[_PlanKey, Plan] = {}
+# Under the same keys, with the bucket for M: lengths come and go, and this part takes long.
+_tiles: dict[_PlanKey, _Tiles] = {}
 _choices: dict[Case, Schedule] = {}
 _searches: list[Search] = []
 settled: dict[Any, set[tuple[Any, ...]]] = {}
@@ -49,11 +62,18 @@ def plan_for(
     """
     key = (m, h, v, dtype, device, with_entropy, schedule, launching)
     found = _plans.get(key)
-    return _make_plan(*key) if found is None else found
+    if found is not None:
+        return found
+    bucket = (token_bucket(m), h, v, dtype, device, with_entropy, schedule, launching)
+    tiles = _tiles.get(bucket) or _settle_tiles(*bucket)
+    made = plan(m, h, v, dtype.itemsize, tiles.multiprocessors, tiles.forward, tiles.backward)
+    if _tiles.get(bucket) is tiles:  # else they are not settled, or no longer
+        _keep_some(_plans, key, made)
+    return made
 
 
-def _make_plan(
-    m: int,
+def _settle_tiles(
+    bucket: int,
     h: int,
     v: int,
     dtype: torch.dtype,
@@ -61,27 +81,32 @@ def _make_plan(
     with_entropy: bool,
     forced: Schedule | None,
     launching: Kernel | None,
-) -> Plan:
+) -> _Tiles:
     gpu = gpu_of(device)
     first, second = forced, forced
     backward = launching == "backward"
     # What a search or a loading of code does cannot be part of a graph.
     capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-    if forced is None:
-        forward_case = Case.of("forward", gpu, m, h, v, dtype, with_entropy)
-        backward_case = Case.of("backward", gpu, m, h, v, dtype, with_entropy)
+    if first is None or second is None:
+        forward_case = Case.of("forward", gpu, bucket, h, v, dtype, with_entropy)
+        backward_case = Case.of("backward", gpu, bucket, h, v, dtype, with_entropy)
         with _lock:
             first = choose(forward_case, gpu, device, not (capturing or backward))
             second = choose(backward_case, gpu, device, backward and not capturing)
-    made = plan(m, h, v, dtype.itemsize, gpu.multiprocessors, first, second)
+    made = _Tiles(first, second, gpu.multiprocessors)
     if not capturing:
         # A schedule that fails here fails again, and is reported, where it is launched.
         if launching == "forward":
-            compile_ahead(forward_jobs(h, v, dtype, with_entropy, made.forward), device)
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        _plans[(m, h, v, dtype, device, with_entropy, forced, launching)] = made
+            compile_ahead(forward_jobs(h, v, dtype, with_entropy, first), device)
+        key = (bucket, h, v, dtype, device, with_entropy, forced, launching)
+        _keep_some(_tiles, key, made)
     return made
+
+
+def _keep_some(kept: dict[_PlanKey, T], key: _PlanKey, value: T) -> None:
+    if len(kept) >= _MOST_PLANS:
+        kept.clear()
+    kept[key] = value
 
 
 def choose(case: Case, gpu: Gpu, device: torch.device, may_search: bool = True) -> Schedule:
@@ -115,6 +140,7 @@ def keep(case: Case, schedule: Schedule) -> None:
     with _lock:
         _choices[case] = schedule
         _plans.clear()
+        _tiles.clear()
 
 
 def searches() -> tuple[Search, ...]:
@@ -126,6 +152,7 @@ def forget() -> None:
     """Drop this process' plans and choices, so that FUSED_LMHEAD_TUNING is read again."""
     with _lock:
         _plans.clear()
+        _tiles.clear()
         _choices.clear()
         _searches.clear()
         settled.clear()
