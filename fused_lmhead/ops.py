@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import asdict
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -259,6 +260,8 @@ def _refuse_transforms() -> None:
 
 def _has_tangent(tensor: torch.Tensor) -> bool:
     """Of forward-mode differentiation, which the autograd Function refuses."""
+    if forward_ad._current_level < 0:  # as unpack_dual asks first, in less time than its call
+        return False
     dual = forward_ad.unpack_dual(tensor)  # type: ignore[no-untyped-call]
     return dual.tangent is not None
 
@@ -275,27 +278,31 @@ def _check_tensors(hidden: torch.Tensor, weight: torch.Tensor, target: torch.Ten
     for name, tensor in (("hidden", hidden), ("weight", weight), ("target", target)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
-    for name, tensor in (("hidden", hidden), ("weight", weight)):
-        if tensor.dtype not in _FLOATS:
-            raise TypeError(f"{name} must be float32, float16 or bfloat16, got {tensor.dtype}")
-    if target.dtype.is_floating_point or target.dtype.is_complex or target.dtype is torch.bool:
-        raise TypeError(f"target must have an integer dtype, got {target.dtype}")
-    if weight.ndim != 2 or 0 in weight.shape:
-        raise ValueError(f"weight must be [V, H] and not empty, got shape {tuple(weight.shape)}")
-    if hidden.ndim < 1 or hidden.shape[-1] != weight.shape[1]:
+    for name, dtype in (("hidden", hidden.dtype), ("weight", weight.dtype)):
+        if dtype not in _FLOATS:
+            raise TypeError(f"{name} must be float32, float16 or bfloat16, got {dtype}")
+    kind = target.dtype
+    if kind is not torch.int64 and (
+        kind.is_floating_point or kind.is_complex or kind is torch.bool
+    ):
+        raise TypeError(f"target must have an integer dtype, got {kind}")
+    # Read once: each makes a new object.
+    shape, matrix, device = hidden.shape, weight.shape, weight.device
+    if len(matrix) != 2 or 0 in matrix:
+        raise ValueError(f"weight must be [V, H] and not empty, got shape {tuple(matrix)}")
+    if not shape or shape[-1] != matrix[1]:
         raise ValueError(
-            f"hidden {tuple(hidden.shape)} must end in weight's hidden size "
-            f"{weight.shape[1]} (weight {tuple(weight.shape)})"
+            f"hidden {tuple(shape)} must end in weight's hidden size "
+            f"{matrix[1]} (weight {tuple(matrix)})"
         )
-    if hidden.shape[:-1] != target.shape:
+    if shape[:-1] != target.shape:
         raise ValueError(
-            f"target {tuple(target.shape)} must have hidden's leading shape "
-            f"{tuple(hidden.shape[:-1])}"
+            f"target {tuple(target.shape)} must have hidden's leading shape {tuple(shape[:-1])}"
         )
-    if not hidden.device == weight.device == target.device:
+    if not hidden.device == device == target.device:
         raise ValueError(
             "hidden, weight and target must be on one device, got "
-            f"{hidden.device}, {weight.device}, {target.device}"
+            f"{hidden.device}, {device}, {target.device}"
         )
 
 
@@ -318,6 +325,17 @@ def _backend(
         raise RuntimeError("backend='triton' needs the triton package: pip install triton")
     if not weight.is_cuda:
         _check_interpreter(weight)
+    options = (schedule, backward_budget, keep_logits_budget)
+    if type(backward_budget) is int and type(keep_logits_budget) is int:
+        return _triton_backend(*options)
+    return _triton_backend.__wrapped__(*options)  # symbols of a trace have no hash
+
+
+@lru_cache(64)
+def _triton_backend(
+    schedule: Schedule | None, backward_budget: int, keep_logits_budget: int
+) -> TritonBackend:
+    """One for all calls with these options: it is a value, and takes time to make."""
     # Imported here since triton is optional and costs a second.
     from fused_lmhead.launch import TritonBackend
 
