@@ -30,8 +30,8 @@ def copyable(tensor: torch.Tensor) -> bool:
     # A single row or column counts as contiguous whatever its strides; a descriptor differs.
     if unit != 1 or stride < tensor.shape[1]:
         return False
-    row_bytes = stride * tensor.element_size()
-    return not row_bytes % 16 and not tensor.data_ptr() % 16 and has_tma(tensor.device)
+    both = stride * tensor.element_size() | tensor.data_ptr()
+    return not both & 15 and has_tma(tensor.device)
 
 
 def boxes(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor | None:
@@ -80,5 +80,5 @@ def _described(tensor: torch.Tensor, rows: int, columns: int, kind: Any, *layout
         common = {name: fields[name] for name in fields.keys() - _OWN} | {"facets": facets}
         _common[facets] = common
     made = kind.__new__(kind)
-    vars(made).update(common, base=tensor, shape=tensor.shape, strides=tensor.stride())
+    made.__dict__ = {**common, "base": tensor, "shape": tensor.shape, "strides": tensor.stride()}
     return made

@@ -3,125 +3,43 @@ Hopper as on a GPU; launching them notes what the launcher was given. Prints it,
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
-import os
 import sys
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
-os.environ.pop("TRITON_INTERPRET", None)
+# First, since it turns Triton's interpreter off.
+from stand_in import (  # isort: skip
+    StandIn,
+    as_triton_does,
+    count_ordinary_launches,
+    ordinary_launches,
+)
 
 import torch
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
-from triton.runtime import JITFunction, driver
+from triton.runtime import driver
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from fused_lmhead import launching, specialised
+from fused_lmhead import fused_linear_logprob, launching, ops, releases, specialised
+from fused_lmhead.calls import logit_gradient, merge_partials, tile_partials
 from fused_lmhead.descriptors import _common as common
 from fused_lmhead.descriptors import boxes, swizzled_boxes
 from fused_lmhead.launch import TritonBackend
 from fused_lmhead.launching import launch_now
-from fused_lmhead.schedules import Schedule
+from fused_lmhead.problem import Normaliser, Statistics
+from fused_lmhead.schedules import Schedule, ceil_div
+from fused_lmhead.tuning import plans
 
 H, V, M = 256, 512, 100
+_BFLOAT16 = 9  # of CUtensorMapDataType
 TILE = Schedule(64, 64, 64, 4, 4, 3)
 SPECIALISED = Schedule(128, 256, 64, 8, 8, 3, "specialised")
-
-
-class Launched(NamedTuple):
-    """What a launcher was given."""
-
-    kernel: str
-    function: int
-    grid: tuple[int, int, int]
-    stream: int
-    hooks: int
-    values: tuple[object, ...]
-
-
-class StandIn:
-    """A driver of two Hoppers that loads any kernel and notes launches."""
-
-    def __init__(self) -> None:
-        self.device, self.stream, self.loaded = 0, 7, 0
-        self.launched: list[Launched] = []
-        self.noting = True
-        self.launcher_cls = self.launcher
-        self.utils = SimpleNamespace(
-            get_device_properties=lambda device: {"max_shared_mem": 232_448},
-            load_binary=self.load,
-        )
-
-    def get_current_device(self) -> int:
-        return self.device
-
-    def get_current_stream(self, device: int | None = None) -> int:
-        return self.stream
-
-    def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", 90, 32)
-
-    def load(self, *args: Any) -> tuple[int, int, int, int, int]:
-        """A handle that no other kernel and no other device has."""
-        self.loaded += 1
-        return 1, self.loaded, 100, 0, 1024
-
-    def launcher(self, source: Any, metadata: Any) -> Any:
-        def launch(*args: Any) -> None:
-            if not self.noting:
-                return
-            (*grid, stream, function, _, _, entering, leaving), values = args[:9], args[9:]
-            hooks = sum(bool(getattr(hook, "calls", hook)) for hook in (entering, leaving))
-            self.launched.append(
-                Launched(
-                    metadata.name,
-                    function,
-                    tuple(grid),
-                    stream,
-                    hooks,
-                    tuple(plain(value) for value in values),
-                )
-            )
-
-        return launch
-
-    def since(self, work: Callable[..., Any], *args: Any, **options: Any) -> list[Launched]:
-        """What ``work`` launched."""
-        start = len(self.launched)
-        work(*args, **options)
-        return self.launched[start:]
-
-
-def plain(value: Any) -> object:
-    """Values as they can be compared: a tensor is its address, as Triton's own launcher has it."""
-    if isinstance(value, torch.Tensor):
-        return value.data_ptr()
-    if hasattr(value, "block_shape"):
-        layout = getattr(value, "layout", None)
-        box = (tuple(value.shape), tuple(value.strides), tuple(value.block_shape), repr(layout))
-        return (type(value).__name__, value.base.data_ptr(), str(value.base.dtype), *box)
-    return value
-
-
-ordinary_launches: Counter[str] = Counter()
-
-
-def count_ordinary_launches() -> None:
-    """Count what goes through Triton's own way of launching."""
-    real = JITFunction.run
-
-    def run(self: Any, *args: Any, **options: Any) -> Any:
-        ordinary_launches[self.__name__] += 1
-        return real(self, *args, **options)
-
-    JITFunction.run = run
 
 
 @triton.jit(do_not_specialize=["m"], do_not_specialize_on_alignment=["free_ptr"])
@@ -152,11 +70,6 @@ def small(launch: Any, **changes: Any) -> None:
     x, free, maybe, grid = (given.pop(name) for name in ("x", "free", "maybe", "grid"))
     m, n, scale = (given.pop(name) for name in ("m", "n", "scale"))
     launch(small_kernel, grid, x, free, maybe, m, n, scale, **given)
-
-
-def as_triton_does(kernel: Any, grid: tuple[int, ...], /, *args: Any, **options: Any) -> Any:
-    """The ordinary launch."""
-    return kernel[grid](*args, **options)
 
 
 def same_as_triton(stand_in: StandIn) -> dict[str, Any]:
@@ -233,14 +146,21 @@ def circumstances(stand_in: StandIn) -> dict[str, Any]:
     small_kernel.pre_run_hooks.clear()
     found["pre-run hooks called"] = len(calls)
     triton.__version__, real = "3.99.0", triton.__version__
-    launching._known_protocol.cache_clear()
-    launching._layouts.clear()
+    known = dict(launching._layouts)
+    forget_version()
     noted("unknown Triton")
     triton.__version__ = real
-    launching._known_protocol.cache_clear()
-    launching._layouts.clear()
+    forget_version()
+    launching._layouts.update(known)
     noted("known Triton")
     return found
+
+
+def forget_version() -> None:
+    """Have it read again."""
+    releases.triton_release.cache_clear()
+    launching._known_protocol.cache_clear()
+    launching._layouts.clear()
 
 
 def print_nothing(metadata: Any) -> None:
@@ -279,6 +199,42 @@ def problem(h: int = H, v: int = V) -> tuple[torch.Tensor, torch.Tensor, torch.T
     )
 
 
+def same_passes_as_triton(stand_in: StandIn) -> dict[str, list[bool]]:
+    """For each kernel of both passes, of each kind: is all that the C function is given the
+    same, first time and again, for tensors that change in address, length and strides?"""
+    same: dict[str, list[bool]] = {}
+
+    def compare(work: Callable[[Any], None]) -> None:
+        mine = [stand_in.since(work, launch_now) for _ in range(2)]
+        own = stand_in.since(work, as_triton_does)
+        same.setdefault(own[0].kernel, []).append(mine[0] == mine[1] == own)
+
+    hidden, weight, target = problem()
+    half = M // 2
+    apart = hidden.view(half, 2 * H)[:, :H]  # the same address, each other row
+    variants = (hidden, hidden[8:], hidden[:half], apart, hidden[:77], hidden)
+    for tile in (TILE, SPECIALISED):
+        for hidden_mH in variants:
+            m = hidden_mH.shape[0]
+            target_m, dz = target[-m:], torch.empty(m, V).bfloat16()
+            partials = torch.empty(3 * ceil_div(V, tile.block_n) * m)
+            found = Statistics.empty(hidden_mH, True)
+            operands = (hidden_mH, weight, target_m)
+            rows = found.shift_M
+            normaliser = Normaliser(rows, rows, rows)
+            forward = (*operands, partials, rows, 0.7, True, tile)
+            backward = (*operands, normaliser, rows, rows, dz, 0, 0.7, tile)
+            compare(functools.partial(_launched_with, tile_partials, forward))
+            merge = (partials, target_m, found, V, 0.7, tile)
+            compare(functools.partial(_launched_with, merge_partials, merge))
+            compare(functools.partial(_launched_with, logit_gradient, backward))
+    return same
+
+
+def _launched_with(work: Callable[..., None], args: tuple[Any, ...], launch: Any) -> None:
+    work(*args, launch=launch)
+
+
 def tensors(stand_in: StandIn) -> dict[str, Any]:
     """Weights that alternate, are freed, share an address; each as its launch describes it."""
     found: dict[str, Any] = {}
@@ -291,11 +247,11 @@ def tensors(stand_in: StandIn) -> dict[str, Any]:
         described = []
         for weight in (first, second, first, second, second, first):
             tiles, _ = stand_in.since(backend.forward, hidden, weight, target, 1.0, True)
-            _, address, dtype, shape, *_ = tiles.values[1]
+            of_hidden, of_weight = tiles.maps
             described.append(
-                (address, shape) == (weight.data_ptr(), tuple(weight.shape))
-                and tiles.values[0][1] == hidden.data_ptr()
-                and dtype == "torch.bfloat16"
+                (of_weight.address, of_weight.shape) == (weight.data_ptr(), tuple(weight.shape))
+                and of_hidden.address == hidden.data_ptr()
+                and of_weight.element_type == of_hidden.element_type == _BFLOAT16
             )
         gone = weakref.ref(first), weakref.ref(hidden)
         del first, hidden, weight, tiles
@@ -310,7 +266,9 @@ def tensors(stand_in: StandIn) -> dict[str, Any]:
             h = view.shape[1]
             hidden = torch.ones(M, h, dtype=view.dtype)
             tiles, _ = stand_in.since(backend.forward, hidden, view, target, 1.0, True)
-            other.append([tiles.values[1][1] == memory.data_ptr(), tiles.values[1][2:4]])
+            _, of_weight = tiles.maps
+            mine = of_weight.address == memory.data_ptr()
+            other.append([mine, of_weight.element_type, of_weight.shape])
         found[name]["same address"] = other
     return found
 
@@ -358,9 +316,6 @@ def python_calls(work: Callable[[], Any]) -> int:
 
 def effort(stand_in: StandIn) -> dict[str, Any]:
     """Python calls and ordinary launches of warm passes, in the driver's absence."""
-    from fused_lmhead import fused_linear_logprob, ops
-    from fused_lmhead.problem import Normaliser
-
     ops._check_interpreter = lambda weight: None
     hidden, weight, target = problem()
     backend = TritonBackend(SPECIALISED)
@@ -395,7 +350,48 @@ def effort(stand_in: StandIn) -> dict[str, Any]:
     for m in (M, 77, 96, 1, 64):
         call(m)
     backward()
-    return {"python calls": counts, "ordinary": dict(ordinary_launches)}
+    stand_in.encoded = 0
+    call()
+    backward()
+    return {
+        "python calls": counts,
+        "ordinary": dict(ordinary_launches),
+        "maps encoded again": stand_in.encoded,
+        "new lengths": new_lengths(),
+    }
+
+
+def new_lengths() -> dict[str, Any]:
+    """Of calls with lengths that the process has not seen, in one bucket, both passes."""
+    hidden, weight, target = problem()
+    weight.requires_grad_()
+    settled: list[int] = []
+    real = plans._settle_tiles
+    plans._settle_tiles = lambda *key: settled.append(key[0]) or real(*key)
+    plans.forget()
+    options = {"return_entropy": True, "backend": "triton", "schedule": SPECIALISED}
+
+    def call(m: int) -> tuple[torch.Tensor, torch.Tensor]:
+        differentiable = torch.is_grad_enabled()
+        return fused_linear_logprob(
+            hidden[:m], weight, target[:m], entropy_requires_grad=differentiable, **options
+        )
+
+    def both(m: int) -> None:
+        torch.autograd.grad(call(m), weight, [torch.ones(m)] * 2)
+
+    both(M)
+    ordinary_launches.clear()
+    lengths = iter(range(40, M))
+    for _ in range(50):
+        both(next(lengths))
+    with torch.no_grad():
+        new, known = (python_calls(one) for one in (lambda: call(next(lengths)), lambda: call(M)))
+    return {
+        "tiles settled": settled,
+        "ordinary": dict(ordinary_launches),
+        "python calls more": new - known,
+    }
 
 
 def main() -> dict[str, Any]:
@@ -409,6 +405,7 @@ def main() -> dict[str, Any]:
         "same as Triton": same_as_triton(stand_in),
         "circumstances": circumstances(stand_in),
         "threads": threads(stand_in),
+        "same passes as Triton": same_passes_as_triton(stand_in),
         "descriptors": descriptors(),
         "tensors": tensors(stand_in),
         "effort": effort(stand_in),
