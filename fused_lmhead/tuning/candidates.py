@@ -106,12 +106,18 @@ def registers(schedule: Schedule, element_size: int) -> int:
 def pruned(
     candidates: Iterable[Schedule], m: int, h: int, v: int, element_size: int, gpu: Gpu
 ) -> tuple[Schedule, ...]:
-    """Those that fit the GPU and the shape of ``m`` tokens, the rule's schedule first."""
+    """Those that fit the GPU and the shape of ``m`` tokens, the rule's schedule first.
+
+    Where the specialised kernels serve, the plain ones of the same tile have nothing to win:
+    a core compiles one candidate, and sixteen of them do not wait for each other.
+    """
     rule = tile_schedule(h, element_size, gpu)
 
     def fits(tile: Schedule) -> bool:
+        same_tile = (tile.block_m, tile.block_n) == (rule.block_m, rule.block_n)
         return (
-            shared_memory(tile, element_size, gpu.tma) <= gpu.shared_memory
+            not (rule.kind == "specialised" and tile.kind == "tile" and same_tile)
+            and shared_memory(tile, element_size, gpu.tma) <= gpu.shared_memory
             and (tile.kind != "specialised" or specialises(h, element_size, gpu, tile.num_stages))
             and (registers(tile, element_size) <= _REGISTERS or tile.kind != "tile")
             and not _oversized(tile.block_m, m)

@@ -89,6 +89,17 @@ def test_the_rule_names_the_kernel_that_serves(h: int, kind: str):
     assert ("specialised" in {tile.kind for tile in found}) == (kind == "specialised")
 
 
+def test_the_plain_kernel_of_a_specialised_tile_is_not_tried():
+    found = pruned(forward_candidates(2), 8192, 4096, 131_072, 2, HOPPER)
+    assert 14 <= len(found) <= 16  # a wave of compilations on sixteen cores
+    tiles = {(tile.block_m, tile.block_n) for tile in found if tile.kind == "specialised"}
+    assert tiles.isdisjoint({(t.block_m, t.block_n) for t in found if t.kind == "tile"})
+    plain = replace(HOPPER, hopper=False)
+    assert tiles & {
+        (t.block_m, t.block_n) for t in pruned(forward_candidates(2), 8192, 4096, 131_072, 2, plain)
+    }
+
+
 def test_specialised_kernels_are_for_hopper_alone():
     blackwell = Gpu("NVIDIA B200", 148, 232_448, tma=True)
     for gpu, some in ((HOPPER, True), (blackwell, False), (A100, False)):
