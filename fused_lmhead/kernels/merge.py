@@ -51,7 +51,7 @@ def merge_kernel(
             weighted = power * (weighted + drop * total)
         total = power * total
 
-        # A tile of -inf alone adds nothing; its sums are NaN.
+        # A tile of -inf alone adds nothing, whatever its sums are.
         here &= tile_max != float("-inf")
         exponent = tl.where(here, (tile_max - largest[None, :]) * scale, 0.0)
         power = tl.exp2(exponent)

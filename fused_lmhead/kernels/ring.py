@@ -120,14 +120,13 @@ def product(
     """``logits`` [ROWS, BLOCK_N] plus this group's raw ones if STARTED, else those alone, fp32;
     and where the ring goes on."""
     STEPS: gl.constexpr = (H + BLOCK_K - 1) // BLOCK_K
-    AHEAD: gl.constexpr = min(LAG.value, STEPS)
     lead = ring[4]
     free = ring[3]
     if GROUP == 0:
-        logits, stage, phase = _steps(logits, ring, stage, phase, 0, AHEAD, STARTED, GROUP, STAGES)
+        logits, stage, phase = _steps(logits, ring, stage, phase, 0, LAG, STARTED, GROUP, STAGES)
         mbarrier.arrive(lead, count=1)
         logits, stage, phase = _steps(
-            logits, ring, stage, phase, AHEAD, STEPS, STARTED, GROUP, STAGES
+            logits, ring, stage, phase, LAG, STEPS, STARTED, GROUP, STAGES
         )
     else:
         mbarrier.wait(lead, turn)

@@ -91,7 +91,7 @@ def _partials(
         factor = gl.exp2(-rest)
         total = gl.sum(power, axis=1) * factor
         if RAGGED:
-            largest = gl.where(largest <= ABSENT, float("-inf"), largest)
+            largest = gl.where(largest <= ABSENT / 2, float("-inf"), largest)
         out = partials_ptr + tile_n * M + rows
         gl.store(out, largest, mask=in_rows)
         gl.store(out + plane, total, mask=in_rows)
@@ -102,7 +102,8 @@ def _partials(
             kept, kept_largest_ptr, kept_stride, staging = keeping
             at = tile_n.to(gl.int64) * kept_stride + rows
             gl.store(kept_largest_ptr + at, largest, mask=in_rows)
-            _store_tile(power, kept, staging.index(GROUP), first_row, tile_n * BLOCK_N)
+            numerator = power * factor[:, None]
+            _store_tile(numerator, kept, staging.index(GROUP), first_row, tile_n * BLOCK_N)
     if KEEP:
         tma.store_wait(pendings=0)
 
@@ -140,18 +141,17 @@ def _gradients(
         if ENTROPY:
             entropy = gl.load(entropy_ptr + rows, mask=in_rows, other=0.0)
             grad_entropy = gl.load(grad_entropy_ptr + rows, mask=in_rows, other=0.0)
-            grad_entropy = grad_entropy * inverse_temperature * LN2
-            # Entropy is in nats, the exponents are not.
-            constant = grad + grad_entropy * (entropy / LN2)
+            grad_entropy = grad_entropy * inverse_temperature
+            constant = grad + grad_entropy * entropy
+            grad_entropy *= LN2  # the exponents' logarithm is of base 2
         logits = gl.zeros((ROWS, BLOCK_N), gl.float32, MMA)
         logits, stage, phase = product(ring, stage, phase, turn, logits, False, GROUP, H, STAGES)
         turn ^= 1
 
-        # log2 p = logit·scale - offset - rest: the rounded offset, and what rounding took.
-        scaled = shift * scale
-        offset = scaled + log_sum
-        added = offset - scaled
-        rest = (scaled - (offset - added)) + (log_sum - added) + gl.fma(shift, scale, -scaled)
+        # log2 p = logit·scale - offset - rest: the rounded offset, and what rounding took. By fmas:
+        # the compiler contracts a product and a sum, and what it does not round is not lost.
+        offset = gl.fma(shift, scale, log_sum)
+        rest = log_sum - gl.fma(shift, -scale, offset)
         factor = -gl.exp2(-rest)
         exponent = gl.fma(logits, scale, -offset[:, None])
         power = gl.exp2(exponent)

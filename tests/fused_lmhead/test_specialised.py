@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from problems import make_problem
+from problems import make_problem, oracle
 
 from fused_lmhead import fused_linear_logprob
 from fused_lmhead.releases import speaks_gluon
@@ -169,6 +169,42 @@ def test_it_keeps_what_the_tile_kernel_keeps(v: int):
         logprob.backward(problem.grad_logprob)
         results.append((logprob.detach(), hidden.grad))
     assert_agreement(*results)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kept", [0, 2**30], ids=["recomputed", "kept"])
+@pytest.mark.parametrize("temperature", [1.0, 0.1, 1e-5])
+@pytest.mark.parametrize("offset", [8192.0, -8192.0])
+def test_a_common_offset_costs_no_digits(offset: float, temperature: float, kept: int):
+    problem = make_problem(128, 256, 600, torch.bfloat16, device="cuda")
+    # Multiples of 1/512, exact beside an offset where fp32 has steps of 1/1024: what errs is
+    # the softmax and not the product.
+    problem.hidden.mul_(16).round_().div_(16)
+    problem.weight.mul_(32).round_().div_(32)
+    problem.hidden[:, -1], problem.weight[:, -1] = offset, 1.0
+    hidden = problem.hidden.detach().requires_grad_()
+    logprob, entropy = fused_linear_logprob(
+        hidden,
+        problem.weight,
+        problem.target,
+        temperature=temperature,
+        return_entropy=True,
+        entropy_requires_grad=True,
+        schedule=SPECIALISED,
+        keep_logits_budget=kept,
+    )
+    upstream = (problem.grad_logprob, problem.grad_entropy)
+    (d_hidden,) = torch.autograd.grad((logprob, entropy), hidden, upstream)
+    expected = oracle(problem, temperature, torch.float64)
+    close = {"atol": 1e-4, "rtol": 1e-6}
+    torch.testing.assert_close(logprob.detach().double(), expected.logprob, **close)
+    torch.testing.assert_close(entropy.detach().double(), expected.entropy, **close)
+    # But for the last feature, whose gradient is a sum that vanishes times the offset.
+    got, wanted = d_hidden.double()[:, :-1], expected.d_hidden[:, :-1]
+    step = torch.finfo(torch.bfloat16).eps * (1.0 if kept else 0.5)
+    assert torch.linalg.vector_norm(got - wanted) <= step * torch.linalg.vector_norm(wanted)
 
 
 @pytest.mark.gpu
