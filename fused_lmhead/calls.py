@@ -79,7 +79,9 @@ def tile_partials(
     room for the logits of the m tokens; where they are, tiles are of ``block_n`` columns."""
     (m, H), V = hidden_mH.shape, weight_VH.shape[0]
     stored = () if kept is None else (kept.numerator_MV,)
-    if specialised.serves(tile, H, hidden_mH, weight_VH, *stored):
+    if temperature >= specialised.LEAST_TEMPERATURE and specialised.serves(
+        tile, H, hidden_mH, weight_VH, *stored
+    ):
         specialised.tile_partials(
             hidden_mH,
             weight_VH,
@@ -167,7 +169,9 @@ def logit_gradient(
 ) -> None:
     """Gradient of the logits of columns ``first_column`` to ``first_column + n`` into ``dz_Mn``."""
     (M, H), V, n = hidden_MH.shape, weight_VH.shape[0], dz_Mn.shape[1]
-    if specialised.serves(tile, H, hidden_MH, weight_VH, dz_Mn):
+    if temperature >= specialised.LEAST_TEMPERATURE and specialised.serves(
+        tile, H, hidden_MH, weight_VH, dz_Mn
+    ):
         specialised.logit_gradient(
             hidden_MH,
             weight_VH,

@@ -79,9 +79,15 @@ def shared_memory(schedule: Schedule, element_size: int, tma: bool) -> int:
 
 def specialises(h: int, element_size: int, gpu: Gpu, stages: int) -> bool:
     """Whether the specialised kernels can multiply contiguous rows of ``h`` values."""
-    # Bulk copies take rows of 16-byte multiples. In a shorter product one group could be two
-    # tiles ahead of the other, and their barriers would lose count.
-    return gpu.hopper and h * element_size % 16 == 0 and ceil_div(h, 64) >= stages
+    # Bulk copies take rows of 16-byte multiples.
+    return gpu.hopper and h * element_size % 16 == 0 and fills_ring(h, stages)
+
+
+def fills_ring(h: int, stages: int) -> bool:
+    """Whether a product of rows of ``h`` values has a step for each block of the specialised
+    kernels' ring: else one group could be two tiles ahead of the other, and their barriers lose
+    count."""
+    return ceil_div(h, 64) >= stages
 
 
 def tile_schedule(h: int, element_size: int, gpu: Gpu = HOPPER) -> Schedule:

@@ -10,7 +10,7 @@ import torch
 from fused_lmhead.descriptors import copyable, swizzled_boxes
 from fused_lmhead.problem import Kept, Normaliser
 from fused_lmhead.releases import speaks_gluon
-from fused_lmhead.schedules import Schedule, ceil_div
+from fused_lmhead.schedules import Schedule, ceil_div, fills_ring
 
 if TYPE_CHECKING:
     from fused_lmhead.launching import Launch
@@ -21,6 +21,9 @@ _GROUP_ROWS = 64
 # Each multiplying group is Triton's four warps; registers of 3 x 128 threads fill the file.
 _OPTIONS = {"num_warps": 4, "maxnreg": 168}
 
+LEAST_TEMPERATURE = 1e-4
+"""Below it, what rounding takes from an exponent no longer fits one of its own."""
+
 
 def serves(tile: Schedule, h: int, *tensors: torch.Tensor) -> bool:
     """Whether the specialised kernels can read and write these matrices on their device, and
@@ -28,8 +31,7 @@ def serves(tile: Schedule, h: int, *tensors: torch.Tensor) -> bool:
     return (
         tile.kind == "specialised"
         and (tile.block_m, tile.block_n, tile.block_k) == (_BLOCK_M, _BLOCK_N, _BLOCK_K)
-        # Else one group could be two tiles ahead of the other, and their barriers lose count.
-        and ceil_div(h, _BLOCK_K) >= tile.num_stages
+        and fills_ring(h, tile.num_stages)
         and _is_hopper(tensors[0].device)
         and all(tensor.element_size() == 2 and copyable(tensor) for tensor in tensors)
     )
