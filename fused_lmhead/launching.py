@@ -47,7 +47,7 @@ def launch_now(kernel: Any, grid: tuple[int, ...], /, *args: Any, **options: Any
     driver = triton.runtime.driver.active
     device = driver.get_current_device()
     told = [options[name] for name in layout.options] if layout.named else options.values()
-    same = (*key, device, runtime.debug, *told)
+    same = (*key, device, runtime.debug, _instrumentation(), *told)
     ready = _compiled.get(same)
     if ready is None:
         compiled = kernel[grid](*args, **options)
@@ -91,7 +91,7 @@ class _Layout(NamedTuple):
     kernel: Any
     """Held, so that its ``id`` stays its own."""
     quick: bool
-    """Whether kernels of this kind can be launched by their ``run``."""
+    """Whether kernels of this kind can be launched by their launcher."""
     constants: tuple[int, ...]
     """Positions of the parameters that are compiled in."""
     read: tuple[tuple[int, bool], ...]
@@ -202,6 +202,11 @@ def _layout(place: tuple[Any, ...], kernel: Any, options: dict[str, Any]) -> _La
     )
     _layouts[place] = made
     return made
+
+
+def _instrumentation() -> object:
+    """What Triton's profiler has kernels compiled with."""
+    return getattr(triton.knobs.compilation, "instrumentation_mode", "")
 
 
 def _is_set(hook: Any) -> bool:

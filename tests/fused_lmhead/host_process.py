@@ -30,6 +30,7 @@ from fused_lmhead import fused_linear_logprob, launching, ops, releases, special
 from fused_lmhead.calls import logit_gradient, merge_partials, tile_partials
 from fused_lmhead.descriptors import _common as common
 from fused_lmhead.descriptors import boxes, swizzled_boxes
+from fused_lmhead.kept import room
 from fused_lmhead.launch import TritonBackend
 from fused_lmhead.launching import launch_now
 from fused_lmhead.problem import Normaliser, Statistics
@@ -139,6 +140,10 @@ def circumstances(stand_in: StandIn) -> dict[str, Any]:
     triton.knobs.runtime.debug = True
     noted("debug")
     triton.knobs.runtime.debug = False
+    if hasattr(triton.knobs.compilation, "instrumentation_mode"):
+        triton.knobs.compilation.instrumentation_mode = "another"
+        noted("instrumented")
+        triton.knobs.compilation.instrumentation_mode = ""
     noted("plain again")
     calls: list[object] = []
     small_kernel.add_pre_run_hook(lambda *args, **options: calls.append(args))
@@ -204,10 +209,10 @@ def same_passes_as_triton(stand_in: StandIn) -> dict[str, list[bool]]:
     same, first time and again, for tensors that change in address, length and strides?"""
     same: dict[str, list[bool]] = {}
 
-    def compare(work: Callable[[Any], None]) -> None:
+    def compare(work: Callable[[Any], None], note: str = "") -> None:
         mine = [stand_in.since(work, launch_now) for _ in range(2)]
         own = stand_in.since(work, as_triton_does)
-        same.setdefault(own[0].kernel, []).append(mine[0] == mine[1] == own)
+        same.setdefault(own[0].kernel + note, []).append(mine[0] == mine[1] == own)
 
     hidden, weight, target = problem()
     half = M // 2
@@ -225,10 +230,27 @@ def same_passes_as_triton(stand_in: StandIn) -> dict[str, list[bool]]:
             forward = (*operands, partials, rows, 0.7, True, tile)
             backward = (*operands, normaliser, rows, rows, dz, 0, 0.7, tile)
             compare(functools.partial(_launched_with, tile_partials, forward))
+            kept = room(hidden_mH, weight, tile)
+            keeping = functools.partial(_launched_with, tile_partials, (*forward, kept))
+            compare(keeping, " that keeps")
             merge = (partials, target_m, found, V, 0.7, tile)
             compare(functools.partial(_launched_with, merge_partials, merge))
             compare(functools.partial(_launched_with, logit_gradient, backward))
     return same
+
+
+def by_temperature(stand_in: StandIn) -> dict[str, list[str]]:
+    """The first kernel of each pass, asked for specialised ones."""
+    hidden, weight, target = problem()
+    backend, rows = TritonBackend(SPECIALISED), torch.ones(M)
+    normaliser = Normaliser(rows, rows, rows)
+    found = {}
+    for temperature in (1.0, 1e-4, 1e-5):
+        forward = stand_in.since(backend.forward, hidden, weight, target, temperature, True)
+        of_rows = (normaliser, rows, rows, temperature, True, False)
+        backward = stand_in.since(backend.backward, hidden, weight, target, *of_rows)
+        found[str(temperature)] = [forward[0].kernel, backward[0].kernel]
+    return found
 
 
 def _launched_with(work: Callable[..., None], args: tuple[Any, ...], launch: Any) -> None:
@@ -414,6 +436,7 @@ def main() -> dict[str, Any]:
         "circumstances": circumstances(stand_in),
         "threads": threads(stand_in),
         "same passes as Triton": same_passes_as_triton(stand_in),
+        "by temperature": by_temperature(stand_in),
         "descriptors": descriptors(),
         "tensors": tensors(stand_in),
         "effort": effort(stand_in),

@@ -55,6 +55,7 @@ def test_the_kernel_and_its_arguments_are_those_that_triton_would_launch(seen):
 def test_device_stream_hooks_debugging_and_version_are_respected(seen):
     noted = seen["circumstances"]
     assert noted.pop("pre-run hooks called") == 4
+    noted.setdefault("instrumented", {"same": True, "ordinary": 1, "function": None})
     assert all(each["same"] for each in noted.values())
     # Of three launches: with hooks, or a Triton whose protocol is unknown, all are ordinary.
     assert {name: each["ordinary"] for name, each in noted.items()} == {
@@ -63,13 +64,15 @@ def test_device_stream_hooks_debugging_and_version_are_respected(seen):
         "other stream": 0,
         "hook": 3,
         "debug": 1,
+        "instrumented": 1,
         "plain again": 0,
         "pre-run hook": 3,
         "unknown Triton": 3,
         "known Triton": 0,
     }
     plain = noted["plain"]
-    assert noted["other device"]["function"] != plain["function"] != noted["debug"]["function"]
+    for other in ("other device", "debug", "instrumented"):
+        assert noted[other]["function"] != plain["function"]
     assert noted["plain again"]["function"] == plain["function"]
     assert noted["other stream"]["stream"] != plain["stream"]
     assert noted["hook"]["hooks"] == 1
@@ -79,12 +82,23 @@ def test_both_passes_give_the_c_function_what_triton_would(seen):
     same = seen["same passes as Triton"]
     assert set(same) == {
         "partials_kernel",
+        "partials_kernel that keeps",
         "merge_kernel",
         "logit_gradient_kernel",
         "partials_specialised_kernel",
+        "partials_specialised_kernel that keeps",
         "logit_gradient_specialised_kernel",
     }
     assert all(all(each) for each in same.values())
+
+
+def test_very_small_temperatures_go_to_the_plain_kernels(seen):
+    specialised = ["partials_specialised_kernel", "logit_gradient_specialised_kernel"]
+    assert seen["by temperature"] == {
+        "1.0": specialised,
+        "0.0001": specialised,
+        "1e-05": ["partials_kernel", "logit_gradient_kernel"],
+    }
 
 
 def test_threads_launch_their_own(seen):
