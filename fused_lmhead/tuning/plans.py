@@ -67,8 +67,9 @@ def plan_for(
     bucket = (token_bucket(m), h, v, dtype, device, with_entropy, schedule, launching)
     tiles = _tiles.get(bucket) or _settle_tiles(*bucket)
     made = plan(m, h, v, dtype.itemsize, tiles.multiprocessors, tiles.forward, tiles.backward)
-    if _tiles.get(bucket) is tiles:  # else they are not settled, or no longer
-        _keep_some(_plans, key, made)
+    with _lock:
+        if _tiles.get(bucket) is tiles:  # else they are not settled, or no longer
+            _keep_some(_plans, key, made)
     return made
 
 
@@ -87,19 +88,20 @@ def _settle_tiles(
     backward = launching == "backward"
     # What a search or a loading of code does cannot be part of a graph.
     capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-    if first is None or second is None:
-        forward_case = Case.of("forward", gpu, bucket, h, v, dtype, with_entropy)
-        backward_case = Case.of("backward", gpu, bucket, h, v, dtype, with_entropy)
-        with _lock:
+    # Chosen and kept at once: what another thread decides meanwhile must not be overwritten.
+    with _lock:
+        if first is None or second is None:
+            forward_case = Case.of("forward", gpu, bucket, h, v, dtype, with_entropy)
+            backward_case = Case.of("backward", gpu, bucket, h, v, dtype, with_entropy)
             first = choose(forward_case, gpu, device, not (capturing or backward))
             second = choose(backward_case, gpu, device, backward and not capturing)
-    made = _Tiles(first, second, gpu.multiprocessors)
-    if not capturing:
+        made = _Tiles(first, second, gpu.multiprocessors)
+        if not capturing:
+            key = (bucket, h, v, dtype, device, with_entropy, forced, launching)
+            _keep_some(_tiles, key, made)
+    if launching == "forward" and not capturing:
         # A schedule that fails here fails again, and is reported, where it is launched.
-        if launching == "forward":
-            compile_ahead(forward_jobs(h, v, dtype, with_entropy, first), device)
-        key = (bucket, h, v, dtype, device, with_entropy, forced, launching)
-        _keep_some(_tiles, key, made)
+        compile_ahead(forward_jobs(h, v, dtype, with_entropy, first), device)
     return made
 
 
