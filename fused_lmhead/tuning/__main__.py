@@ -88,10 +88,11 @@ def requested(options: argparse.Namespace, device: torch.device) -> list[Case]:
 def confirmed(found: Search, rule: Schedule, samples: int, device: torch.device) -> Search:
     """The search, whose winner and rule are timed in turn where they are apart."""
     times = dict(found.candidates)
-    if times.get(rule, math.inf) <= _SAME * min(times.values()) or rule not in times:
+    ran = {tile: milliseconds for tile, milliseconds in times.items() if milliseconds < math.inf}
+    if rule not in ran or ran[rule] <= _SAME * min(ran.values()):
         return found
     gpu = gpu_of(device)
-    best = sorted(times, key=times.__getitem__)[:3]
+    best = sorted(ran, key=ran.__getitem__)[:3]
     again = time_in_turn(found.case, list(dict.fromkeys([rule, *best])), gpu, device, samples)
     # On the scale of the others, which are only timed once.
     scale = times[best[0]] / again[best[0]]
@@ -101,7 +102,8 @@ def confirmed(found: Search, rule: Schedule, samples: int, device: torch.device)
 
 
 def rows_of(searches: Iterable[Search], rule: Schedule) -> list[dict[str, Any]]:
-    """Table rows of one kernel and head: one schedule for all token counts if it nearly serves."""
+    """Table rows of one kernel and head: the rule's schedule where it nearly serves, else one for
+    all token counts if that does."""
     searches = list(searches)
     times = [dict(found.candidates) for found in searches]
 
@@ -112,7 +114,7 @@ def rows_of(searches: Iterable[Search], rule: Schedule) -> list[dict[str, Any]]:
     rows = []
     for found, own in zip(searches, times, strict=True):
         tile = common if worst(common) <= _SAME else found.chosen
-        if own.get(rule, math.inf) <= _SAME * own[tile]:
+        if own.get(rule, math.inf) <= _SAME * min(own.values()):
             tile = rule
         case = found.case
         rows.append(

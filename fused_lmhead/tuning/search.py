@@ -278,7 +278,7 @@ def time_in_turn(
 ) -> dict[Schedule, float]:
     """Least milliseconds of each of ``tiles``, which a search found to run and to be right.
 
-    A sample of each in turn: what a search times one after the other differs by 1 % anyway.
+    Two runs of each in turn: what a search times one after the other differs by 1 % anyway.
 
     Raises:
         torch.OutOfMemoryError: there is no room for the inputs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -163,6 +164,20 @@ def test_nothing_is_searched_or_compiled_in_a_graphs_capture(monkeypatch):
     assert len(ahead) == 2
 
 
+def test_what_ranks_agree_on_meanwhile_is_not_overwritten(monkeypatch):
+    shape = (1000, 64, 1000, torch.float32, CPU, True)
+    agreed = Schedule(16, 32, 16, 2, 4, 2)
+    case = Case.of("forward", plans.gpu_of(CPU), *shape[:4], True)
+    tuning.forget()
+    # Another thread agrees while this one compiles what it chose.
+    monkeypatch.setattr(plans, "compile_ahead", lambda jobs, device: plans.keep(case, agreed))
+    plans.plan_for(*shape, launching="forward")
+    monkeypatch.setattr(plans, "compile_ahead", lambda jobs, device: None)
+    assert plans.plan_for(*shape, launching="forward").forward == agreed
+    assert plans.plan_for(999, *shape[1:], launching="forward").forward == agreed
+    tuning.forget()
+
+
 def test_plans_are_kept_within_bounds(monkeypatch):
     monkeypatch.setattr(plans, "_MOST_PLANS", 10)
     for m in range(1, 40):
@@ -279,9 +294,22 @@ def test_a_winner_is_timed_again_beside_the_rule(again: float, chosen: Schedule,
     monkeypatch.setattr("fused_lmhead.tuning.__main__.time_in_turn", in_turn)
     same = found(2048, (RULE, 1.0), (SLIM, 0.995))
     assert confirmed(same, RULE, 5, torch.device("cpu")) is same
+    for dropped in (RULE, SLIM):  # what did not run or was wrong
+        times = tuple((tile, math.inf if tile == dropped else 1.0) for tile in (RULE, SLIM))
+        without = replace(same, candidates=times)
+        assert confirmed(without, RULE, 5, torch.device("cpu")) is without
+    assert timed == []
     apart = found(2048, (RULE, 1.0), (SLIM, 0.8), (WIDE, 0.95))
     assert confirmed(apart, RULE, 5, torch.device("cpu")).chosen == chosen
     assert timed == [[RULE, SLIM, WIDE]]
+
+
+def test_one_percent_is_not_taken_twice():
+    searches = [
+        found(2048, (RULE, 1.0199), (SLIM, 1.0), (WIDE, 1.0099)),
+        found(4096, (RULE, 1.1), (SLIM, 1.1), (WIDE, 1.0)),
+    ]
+    assert [Schedule(**r["schedule"]) for r in rows_of(searches, RULE)] == [WIDE, WIDE]
 
 
 def test_a_dropped_candidate_is_never_written():
