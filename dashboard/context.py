@@ -37,12 +37,7 @@ def context_of(
     at which they will be found. Raises InputError where the folder cannot be written.
     """
     lineage = Lineage(queries.known_commits(store))
-    hashes = {commit.hash for commit in lineage.between(report.base, report.head)}
-    accepted: dict[Series, Acknowledgement] = {}
-    for verdict in report.verdicts:
-        entry = entries.find(verdict.series, hashes) if verdict.verdict in FAILING else None
-        if entry is not None:
-            accepted[verdict.series] = entry
+    accepted, hashes = accepted_by(report, entries, lineage)
     notes = [*report.notes, *entries.complaints(set(accepted.values()), hashes)]
     curves = _curves(store, report, lineage)
     images: dict[Series, str] = {}
@@ -56,6 +51,17 @@ def context_of(
             images = {s: f"{charts_url.rstrip('/')}/{name}" for s, name in names.items()}
     recent = {curve.series: curve.points for curve in curves}
     return replace(report, notes=tuple(notes)), Context(accepted, images, recent, dashboard)
+
+
+def accepted_by(
+    report: CheckReport, entries: Acknowledgements, lineage: Lineage
+) -> tuple[dict[Series, Acknowledgement], frozenset[str]]:
+    """The regressions, failures and losses of a report that an entry accepts, and the hashes of
+    the commits that may have made them."""
+    hashes = frozenset(commit.hash for commit in lineage.between(report.base, report.head))
+    failing = (v.series for v in report.verdicts if v.verdict in FAILING)
+    found = {series: entries.find(series, hashes) for series in failing}
+    return {series: entry for series, entry in found.items() if entry is not None}, hashes
 
 
 def _curves(store: Store, report: CheckReport, lineage: Lineage) -> list[Curve]:

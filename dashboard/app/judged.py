@@ -12,6 +12,7 @@ from dashboard.acknowledged import Acknowledgement, Acknowledgements
 from dashboard.app import data, marks
 from dashboard.app.data import Source, known_commits, measured_commits, reading, series
 from dashboard.check import check, newest
+from dashboard.context import accepted_by
 from dashboard.errors import InputError
 from dashboard.history import HistoryReport
 from dashboard.history import history as find_history
@@ -21,7 +22,6 @@ from dashboard.revisions import Choice
 from dashboard.settings import acknowledgements, policy
 from dashboard.store import queries
 from dashboard.verdicts import Policy
-from dashboard.verdicts.reports.wording import FAILING
 
 _QUICK_POINTS = 20_000  # searched for changes in about a second
 
@@ -53,26 +53,28 @@ def report(
         notes: tuple[str, ...] = ()
         if base is None or head is None:
             base, head, notes = _pair(at, machine, head)
-        found = _report(at, rules, machine, base, head)
+        with st.spinner("Comparing…"):
+            found = _report(at, rules, machine, base, head)
         return replace(found, notes=(*notes, *found.notes))
     except InputError as error:
         return f"No comparison: {error}."
 
 
+def compared(at: Source, machine: str, base: str, head: str) -> CheckReport:
+    """What :func:`report` has of two commits, for a thread that has no page. InputError."""
+    return _report(at, policy(Path.cwd()), machine, base, head)
+
+
 def accepted(at: Source, report: CheckReport) -> dict[Series, Acknowledgement]:
     """The regressions, failures and losses of a report that an entry accepts; none where the
     entries cannot be read, which the Regressions page tells."""
-    failing = [v.series for v in report.verdicts if v.verdict in FAILING]
     try:
         entries = acknowledgements(Path.cwd(), policy(Path.cwd()))
     except InputError:
         return {}
-    if not failing or not entries.entries:
+    if not entries.entries:
         return {}
-    new = Lineage(known_commits(at)).between(report.base, report.head)
-    hashes = {commit.hash for commit in new}
-    found = {series: entries.find(series, hashes) for series in failing}
-    return {series: entry for series, entry in found.items() if entry is not None}
+    return accepted_by(report, entries, Lineage(known_commits(at)))[0]
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -88,7 +90,8 @@ def _pair(at: Source, machine: str, head: str | None) -> tuple[str, str, tuple[s
     return base.hash, last.hash, tuple(notes)
 
 
-@st.cache_data(max_entries=16, show_spinner="Comparing…")
+# A report is frozen: a copy for every page would take longer than what is drawn of it.
+@st.cache_resource(max_entries=16, show_spinner=False)
 def _report(at: Source, rules: Policy, machine: str, base: str, head: str) -> CheckReport:
     with reading(at) as store:
         return check(store, rules, base=base, head=head, machine=machine)
@@ -103,7 +106,7 @@ def history(at: Source, machine: str) -> HistoryReport | str:
         return f"No history: {error}."
 
 
-@st.cache_data(max_entries=8, show_spinner="Looking for changes…")
+@st.cache_resource(max_entries=8, show_spinner="Looking for changes…")
 def _history(at: Source, rules: Policy, entries: Acknowledgements, machine: str) -> HistoryReport:
     with reading(at) as store:
         return find_history(store, rules, machine=machine, acknowledgements=entries)
