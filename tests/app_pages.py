@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,6 +55,20 @@ def charts_of(app: AppTest) -> list[dict[str, Any]]:
     return [json.loads(chart.proto.spec) for chart in app.get("vega_lite_chart")]
 
 
+def encodings(node: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every channel definition anywhere in a specification."""
+    if isinstance(node, dict):
+        for channel, definition in node.get("encoding", {}).items():
+            for one in definition if isinstance(definition, list) else [definition]:
+                yield channel, one
+        for key, value in node.items():
+            if key not in ("encoding", "datasets"):
+                yield from encodings(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from encodings(value)
+
+
 def charted(app: AppTest) -> list[pd.DataFrame]:
     """The frames behind a page's charts; Streamlit sends them apart from the specifications."""
     return [
@@ -65,3 +81,18 @@ def charted(app: AppTest) -> list[pd.DataFrame]:
 def links(app: AppTest) -> list[Any]:
     """The links of a page, as Streamlit sends them."""
     return [link.proto for link in app.get("page_link")]
+
+
+def written(app: AppTest) -> list[pd.DataFrame]:
+    """The tables that a page has as text, their cells as a reader sees them."""
+    blocks = [str(block.value).splitlines() for block in app.markdown]
+    return [
+        pd.DataFrame([_cells(line) for line in lines[2:]], columns=_cells(lines[0]))
+        for lines in blocks
+        if len(lines) > 1 and lines[1].startswith(("| :---", "| ---:"))
+    ]
+
+
+def _cells(line: str) -> list[str]:
+    cells = re.split(r"(?<!\\) \| ", line.removeprefix("| ").removesuffix(" |"))
+    return [re.sub(r"\\(.)", r"\1", cell).replace("&nbsp;", "") for cell in cells]

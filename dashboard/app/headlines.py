@@ -101,7 +101,7 @@ def errors(points: pd.DataFrame) -> pd.DataFrame:
     """Largest errors against the fp64 oracle, a row per benchmark."""
 
     def told(part: pd.DataFrame) -> str:
-        return f"{float(part['value'].max()):.2e}"
+        return wording.error(float(part["value"].max()))
 
     return _by_benchmark(points, "accuracy", references.ERRORS, told)
 
@@ -161,7 +161,7 @@ def to_ceiling(found: pd.DataFrame) -> pd.DataFrame:
                 "Shapes": len(part),
                 "Geometric mean": wording.ratio(math.exp(y.map(math.log).mean())),
                 "Worst": wording.ratio(float(y.max())),
-                "at": worst["shape"],
+                "Worst at": worst["shape"],
                 "Floor": f"{wording.TIMES}{int(part['floor'].iloc[0])}",
             }
         )
@@ -173,4 +173,6 @@ def _percent(value: float) -> str:
 
 
 def _span(values: pd.Series) -> str:
+    if len(values) == 1:
+        return f"{values.iloc[0]:.2f}{wording.TIMES} over 1 shape"
     return f"{values.min():.2f} {wording.DASH} {values.max():.2f}{wording.TIMES}"

@@ -57,7 +57,8 @@ def headline(report: CheckReport, accepted: Accepted | None = None) -> Headline:
     for verdict in (Verdict.FAILED, Verdict.MISSING):
         count = sum(v.verdict is verdict for v in new)
         if count:
-            bad.append(f"{count} {verdict.value}")
+            of = "" if bad else f" of {all_series}"
+            bad.append(f"{count}{of} {verdict.value}")
     unsure = report.count(Verdict.INCONCLUSIVE)
     apart = report.count(Verdict.NOT_COMPARABLE)
     improved = report.count(Verdict.IMPROVED)
@@ -251,9 +252,9 @@ def table(
                 "Base": verdict.base,
                 "Head": verdict.head,
                 "Ratio": verdict.ratio,
+                "95 % interval": wording.ratio_interval(verdict.low, verdict.high),
                 "History": _relative(history.get(series_key(verdict), [])),
                 "Because": "; ".join([*told, verdict.reason]),
-                "95 % interval": wording.ratio_interval(verdict.low, verdict.high),
                 "Unit": verdict.series.unit,
             }
         )

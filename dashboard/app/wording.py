@@ -95,10 +95,15 @@ def significant(value: float, digits: int = 3) -> str:
         return "∞" if value > 0 else (f"{MINUS}∞" if value < 0 else NONE)
     if value == 0:
         return "0"
+    value = _rounded(value, digits)  # first: 9.999 has one decimal less than its size says
     decimals = digits - 1 - math.floor(math.log10(abs(value)))
     if abs(value) >= 1e6 or abs(value) < 1e-4:
         return f"{value:.{digits - 1}e}"
-    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    return f"{value:,.{max(decimals, 0)}f}"
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits - 1}e}")
 
 
 def display_unit(values: Sequence[float], unit: str) -> tuple[float, str]:
@@ -126,7 +131,8 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     """``12.6 ms``; the unit follows the size of the value."""
     if value is None or math.isnan(value):
         return NONE
-    factor, name = display_unit([value], unit)
+    # What rounding makes 1,000 of a unit is 1 of the next.
+    factor, name = display_unit([_rounded(value, digits)], unit)
     is_count = not any(name in dict(ladder) for ladder in _LADDERS) and value == round(value, 0)
     shown = (
         f"{value:,.0f}" if is_count and abs(value) < 1e6 else significant(value * factor, digits)
@@ -140,6 +146,12 @@ def quantity_interval(low: float | None, high: float | None, unit: str) -> str:
         return NONE
     factor, name = display_unit([high], unit)
     return f"{significant(low * factor, 4)} {DASH} {significant(high * factor, 4)} {name}".rstrip()
+
+
+def error(value: float) -> str:
+    """``2.34e-5``, as the reference PRs write their errors."""
+    digits, exponent = f"{value:.2e}".split("e")
+    return f"{digits}e{int(exponent)}"
 
 
 def ratio(value: float | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from app_pages import encodings
 
-from dashboard.app import charts, frames, palette, ratio_chart, summary, wording
+from dashboard.app import charts, frames, palette, wording
 from dashboard.app.frames import Measure
-from dashboard.models import CheckReport, Commit, Series, SeriesVerdict, Verdict
 
 COMMITS = [f"{letter}{'0' * 39}" for letter in "cabd"]
 """Graph order; neither alphabetical nor, by `DATES`, chronological."""
@@ -95,20 +92,6 @@ def drawn(
     spec["datasets"] = {name: rows.to_dict("records") for name, rows in spec["datasets"].items()}
     alt.LayerChart.from_dict(spec)  # or it does not keep to the schema
     return spec
-
-
-def encodings(node: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every channel definition anywhere in a specification."""
-    if isinstance(node, dict):
-        for channel, definition in node.get("encoding", {}).items():
-            for one in definition if isinstance(definition, list) else [definition]:
-                yield channel, one
-        for key, value in node.items():
-            if key not in ("encoding", "datasets"):
-                yield from encodings(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from encodings(value)
 
 
 def marks(spec: dict[str, Any]) -> list[str]:
@@ -234,106 +217,6 @@ def test_values_far_from_their_unit_are_drawn_in_a_better_one() -> None:
     assert shown == pytest.approx([20.0, 30.0])
 
 
-def report(*verdicts: SeriesVerdict) -> CheckReport:
-    base, head = (Commit(hash=h, date=DATES[0]) for h in COMMITS[:2])
-    return CheckReport(base, head, verdicts)
-
-
-def verdict(kind: Verdict, ratio: float | None = None, benchmark: str = "a.b") -> SeriesVerdict:
-    series = Series(benchmark, (("n", "1"),), "lab", "py", "ms")
-    low, high = (None, None) if ratio is None else (ratio - 0.01, ratio + 0.01)
-    return SeriesVerdict(series, kind, "because", 1.0, ratio, ratio, low, high)
-
-
-def test_the_headline_names_the_worst_regression_first() -> None:
-    line = summary.headline(
-        report(
-            verdict(Verdict.REGRESSED, 1.05),
-            verdict(Verdict.REGRESSED, 1.5, "slow.one"),
-            verdict(Verdict.FAILED),
-            verdict(Verdict.IMPROVED, 0.9),
-        )
-    )
-    assert line.level == "bad"
-    assert line.text.startswith("2 of 4 series regressed, 1 failed, 1 improved.")
-    assert f"slow.one, n=1, {wording.TIMES}1.500 (+50.0 %)" in line.text
-
-
-@pytest.mark.parametrize(
-    ("kinds", "level"),
-    [
-        ([Verdict.MISSING], "bad"),
-        ([Verdict.INCONCLUSIVE, Verdict.UNCHANGED], "unsure"),
-        ([Verdict.UNCHANGED, Verdict.IMPROVED, Verdict.NEW], "good"),
-        ([], "unsure"),
-    ],
-)
-def test_the_headline_worries_only_with_cause(kinds: list[Verdict], level: str) -> None:
-    assert summary.headline(report(*map(verdict, kinds))).level == level
-
-
-def test_every_verdict_has_a_word_and_a_sign_of_its_own() -> None:
-    assert set(wording.VERDICTS) == set(Verdict)
-    assert len({sign for sign, _ in wording.VERDICTS.values()}) == len(Verdict)
-
-
-@pytest.mark.parametrize("families", [2, 9])
-def test_the_ratio_chart_reaches_its_intervals_and_draws_one(families: int) -> None:
-    many = [verdict(Verdict.REGRESSED, 1.2, f"b{i}.x") for i in range(families)]
-    frame = summary.ratio_frame(report(*many, verdict(Verdict.MISSING)))
-    assert len(frame) == families
-    spec = ratio_chart.ratios(frame, palette=palette.LIGHT).to_dict()
-    assert ("facet" in spec) == (families <= 6)
-    for channel, definition in encodings(spec):
-        if channel == "x":
-            low, high = definition["scale"]["domain"]
-            assert low < 1 < 1.21 < high
-
-
-def test_the_table_of_another_suite_has_no_empty_columns() -> None:
-    frame = summary.table([verdict(Verdict.REGRESSED, 1.5)], {})
-    assert not {"Model", "Tokens", "TP", "Environment"} & set(frame.columns)
-    assert list(frame["Parameters"]) == ["n=1"]
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "shown"),
-    [
-        (12.6432, "ms", "12.6 ms"),
-        (0.01234, "ms", "12.3 µs"),
-        (1234.5, "ms", "1.23 s"),
-        (999.9, "ms", "1,000 ms"),
-        (2.5e-7, "seconds", "250 ns"),
-        (3 * 2**20, "bytes", "3.00 MiB"),
-        (42.0, "kernels", "42 kernels"),
-        (42.5, "unit", "42.5 unit"),
-        (0.0, "ms", "0 ms"),
-        (float("inf"), "ms", "∞ ms"),
-        (None, "ms", wording.NONE),
-        (float("nan"), "ms", wording.NONE),
-    ],
-)
-def test_quantities(value: float | None, unit: str, shown: str) -> None:
-    assert wording.quantity(value, unit) == shown
-
-
-def test_ratios_and_ages() -> None:
-    assert wording.ratio_and_change(1.043) == f"{wording.TIMES}1.043 (+4.3 %)"
-    assert wording.change(0.957) == f"{wording.MINUS}4.3 %"
-    assert wording.change(1.0001) == "±0.0 %"
-    now = datetime(2026, 1, 10, tzinfo=UTC)
-    assert wording.age(now - timedelta(hours=30), now) == "30 hours ago"
-    assert wording.age(now - timedelta(days=9), now) == "9 days ago"
-    assert wording.age(now + timedelta(days=1), now) == "just now"
-
-
-@given(st.text())
-def test_escaped_text_is_the_text_with_every_mark_quoted(text: str) -> None:
-    escaped = wording.escape(text)
-    assert re.sub(r"\\(.)", r"\1", escaped) == " ".join(text.split())
-    assert not re.search(r"(?<!\\)(?:\\\\)*[*_`<>\[\]$:~|#&]", escaped)
-
-
 def test_a_page_shares_its_panels_among_the_benchmarks() -> None:
     rows = [(g, f"shape {s}", place) for g in "ab" for s in range(9) for place in "xy"]
     series = pd.DataFrame(rows, columns=["group", "shape", "place"])
@@ -342,6 +225,13 @@ def test_a_page_shares_its_panels_among_the_benchmarks() -> None:
     assert len(shown) == 12  # both places of each panel
     assert len(frames.first_panels(series, 1, by_benchmark=False)) == 2
     assert frames.first_panels(series, 8, by_benchmark=True).groupby("group").size().max() == 8
+
+
+def test_texts_are_plain_whatever_pandas_makes_of_them() -> None:
+    frame = pd.DataFrame({"a": pd.Series(["x", None], dtype="string"), "n": [1, 2], "b": "y"})
+    found = frames.light(frame)
+    assert [str(dtype) for dtype in found.dtypes] == ["object", "int64", "object"]
+    assert [frames.text(cell) for cell in found["a"]] == ["x", wording.NONE]
 
 
 def test_charts_and_frames_need_no_streamlit() -> None:

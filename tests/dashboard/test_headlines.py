@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_pages import run_page, script
+from app_pages import run_page, script, written
 from typer.testing import CliRunner
 
 from dashboard.cli import app
@@ -34,7 +34,7 @@ def test_the_command_gives_the_figures_of_the_page(
 ) -> None:
     report = json.loads(command(rich_store, "--format", "json"))
     page = run_page(monkeypatch, "headlines", rich_store)
-    shown = [frame.value.astype(str).to_dict("records") for frame in page.dataframe]
+    shown = [frame.to_dict("records") for frame in written(page)]
     assert [table["rows"] for table in report["tables"] if table["rows"]] == shown
     assert len(shown) == 5
     assert report["machine"] == "synthetic"

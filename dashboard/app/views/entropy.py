@@ -93,7 +93,7 @@ def _section(
             lines=[title],
             palette=theme.palette(),
             references=marks,
-            x_title="quotient of the times",
+            x_title=" ÷ ".join(f"time of {wording.family_title(name)}" for name in families),
             hover=_HOVER,
         )
         draw.chart(chart, described=title)

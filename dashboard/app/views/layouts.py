@@ -64,7 +64,7 @@ def render() -> None:
         group = ours[ours["group"] == family]
         partners = ours[ours["group"] == frames.CONTROL]
         shown = data.trend(at, frames.ids(group), frames.ids(partners), measure, (commit,), None)
-        _shapes(layouts.shapes(shown), measure)
+        _shapes(layouts.shapes(shown), measure, model)
     else:
         _maps(unfolded, measure)
 
@@ -89,13 +89,17 @@ def _family_rank(family: str) -> tuple[int, str]:
     return (_FIRST_FAMILIES.index(family) if first else len(_FIRST_FAMILIES), family)
 
 
-def _shapes(found: pd.DataFrame, measure: Measure) -> None:
+def _shapes(found: pd.DataFrame, measure: Measure, model: str) -> None:
     """One map of all models, while too few layouts are measured for maps of TP × CP."""
     ordered = found.sort_values("order", kind="stable")
     column = "took" if measure is Measure.ABSOLUTE else "relative"
     st.caption(
-        f"{wording.count(len(found), 'local shape')} of all models: tokens on a rank and the ranks "
-        f"that share the vocabulary. {_better(measure)} A map of TP by CP needs more of them:"
+        wording.escape(
+            f"Too few layouts of {model} are measured for its map of TP by CP, so here is "
+            f"{wording.count(len(found), 'local shape')} of all models: columns are the tokens on "
+            f"a rank and how many ranks share the vocabulary (TP). {_better(measure)} What "
+            "measures the others:"
+        )
     )
     notices.command_button(
         "The command", 'asv run --bench "$(python -m asv_benchmarks.tiers full)"'

@@ -1,0 +1,105 @@
+"""A report as the Overview and Compare show it: headline, ratios, map and table."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from app_pages import encodings
+
+from dashboard.app import comparison, palette, ratio_chart, summary, wording
+from dashboard.models import CheckReport, Commit, Series, SeriesVerdict, Verdict
+
+
+def report(*verdicts: SeriesVerdict) -> CheckReport:
+    base, head = (Commit(hash=40 * h, date=datetime(2026, 1, 5, tzinfo=UTC)) for h in "ca")
+    return CheckReport(base, head, verdicts)
+
+
+def verdict(kind: Verdict, ratio: float | None = None, benchmark: str = "a.b") -> SeriesVerdict:
+    series = Series(benchmark, (("n", "1"),), "lab", "py", "ms")
+    low, high = (None, None) if ratio is None else (ratio - 0.01, ratio + 0.01)
+    return SeriesVerdict(series, kind, "because", 1.0, ratio, ratio, low, high)
+
+
+def test_the_headline_names_the_worst_regression_first() -> None:
+    line = summary.headline(
+        report(
+            verdict(Verdict.REGRESSED, 1.05),
+            verdict(Verdict.REGRESSED, 1.5, "slow.one"),
+            verdict(Verdict.FAILED),
+            verdict(Verdict.IMPROVED, 0.9),
+        )
+    )
+    assert line.level == "bad"
+    assert line.text.startswith("2 of 4 series regressed, 1 failed, 1 improved.")
+    assert f"slow.one, n=1, {wording.TIMES}1.500 (+50.0 %)" in line.text
+
+
+@pytest.mark.parametrize(
+    ("kinds", "level"),
+    [
+        ([Verdict.MISSING], "bad"),
+        ([Verdict.INCONCLUSIVE, Verdict.UNCHANGED], "unsure"),
+        ([Verdict.UNCHANGED, Verdict.IMPROVED, Verdict.NEW], "good"),
+        ([], "unsure"),
+    ],
+)
+def test_the_headline_worries_only_with_cause(kinds: list[Verdict], level: str) -> None:
+    assert summary.headline(report(*map(verdict, kinds))).level == level
+
+
+@pytest.mark.parametrize("families", [2, 9])
+def test_the_ratio_chart_reaches_its_intervals_and_draws_one(families: int) -> None:
+    many = [verdict(Verdict.REGRESSED, 1.2, f"b{i}.x") for i in range(families)]
+    frame = summary.ratio_frame(report(*many, verdict(Verdict.MISSING)))
+    assert len(frame) == families
+    spec = ratio_chart.ratios(frame, palette=palette.LIGHT).to_dict()
+    assert ("facet" in spec) == (families <= 6)
+    for channel, definition in encodings(spec):
+        if channel == "x":
+            low, high = definition["scale"]["domain"]
+            assert low < 1 < 1.21 < high
+
+
+def test_the_table_of_another_suite_has_no_empty_columns() -> None:
+    frame = summary.table([verdict(Verdict.REGRESSED, 1.5)], {})
+    assert not {"Model", "Tokens", "TP", "Environment"} & set(frame.columns)
+    assert list(frame["Parameters"]) == ["n=1"]
+
+
+def test_the_headline_says_of_how_many_series_some_failed_or_are_missing() -> None:
+    found = report(
+        verdict(Verdict.MISSING), verdict(Verdict.FAILED, None, "c.d"), verdict(Verdict.UNCHANGED)
+    )
+    assert summary.headline(found).text == "1 of 3 series failed, 1 missing."
+
+
+def test_the_interval_of_a_ratio_stands_beside_it() -> None:
+    columns = list(summary.table([verdict(Verdict.REGRESSED, 1.2)], {}).columns)
+    assert columns.index("95 % interval") == columns.index("Ratio") + 1
+
+
+def of_shape(family: str, tokens: int, ratio: float | None) -> SeriesVerdict:
+    """A synthetic verdict of the suite's own series."""
+    params = (("model", "m"), ("tokens", str(tokens)), ("tp", "1"))
+    series = Series(f"x.{family}", params, "gpu", "py", "ms", family, "m", tokens, 1)
+    return SeriesVerdict(series, Verdict.UNCHANGED, "synthetic", 1.0, ratio, ratio)
+
+
+def test_maps_come_in_the_order_of_the_verdicts_and_their_cells_by_tokens() -> None:
+    foreign = verdict(Verdict.UNCHANGED, 1.0)
+    found = comparison.by_benchmark(
+        [
+            of_shape("forward_backward", 4096, 1.1),
+            of_shape("forward", 8192, 1.05),
+            of_shape("forward", 2048, 1.0),
+            of_shape("control", 2048, None),
+            foreign,
+        ]
+    )
+    assert list(found) == ["Forward + backward", "Forward"]
+    cells = comparison.ratio_map(found["Forward"])
+    assert list(cells["column"]) == ["2,048", "8,192"]
+    assert list(cells["value"]) == [1.0, 1.05]
+    assert cells["shown"].iloc[1].startswith("+5.0 %")
