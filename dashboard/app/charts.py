@@ -221,7 +221,7 @@ def _template(
     shape = alt.Shape("line:N", title=None, scale=shapes, legend=legend)
     layers: list[alt.Chart] = [
         base.mark_area(opacity=0.16, invalid="break-paths-filter-domains", clip=True).encode(
-            y=y_low, y2="y_high:Q", color=colour
+            y=y_low, y2=alt.Y2("y_high:Q"), color=colour
         ),
         *(
             # Nulls stay in: a line has a gap where a commit failed. The dash is no scale, since
@@ -243,7 +243,7 @@ def _template(
     if has_bars:
         # A band needs two commits; the bar shows the interval of a single one as well.
         bars = spread.mark_rule(opacity=0.75, strokeWidth=1.5, clip=True)
-        layers.insert(1, bars.encode(y=y_low, y2="y_high:Q", color=colour))
+        layers.insert(1, bars.encode(y=y_low, y2=alt.Y2("y_high:Q"), color=colour))
     if _MARKS in datasets:
         layers = [*_change_marks(order, palette), *layers]
     if _STEPS in datasets:
@@ -299,7 +299,7 @@ def _step_marks(order: Sequence[str], palette: Palette) -> alt.Chart:
     signs = alt.Chart(alt.NamedData(name=_STEPS)).encode(
         x=_x(order),
         y=alt.value("height"),
-        text="sign:N",
+        text=alt.Text("sign:N"),
         color=alt.ColorValue(palette.good, condition={"test": "datum.worse", "value": palette.bad}),
         tooltip=[alt.Tooltip("tick:N", title="commit"), alt.Tooltip("said:N", title="step")],
     )

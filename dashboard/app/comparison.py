@@ -6,26 +6,35 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dashboard.app import frames, naming, summary, wording
+from dashboard.app import frames, naming, wording
 from dashboard.models import SeriesVerdict
 
 LEAST_REACH = 0.05
 """A change of 5 % has the strongest colour at least, lest noise look like news."""
 
 
-def ratio_map(verdicts: Sequence[SeriesVerdict]) -> pd.DataFrame:
-    """The compared series of this suite for ``heatmaps.heat``, one map per ``heading``."""
-    rows = []
+def by_benchmark(verdicts: Sequence[SeriesVerdict]) -> dict[str, list[SeriesVerdict]]:
+    """The compared series of this suite by the heading of their map, in their order."""
+    found: dict[str, list[SeriesVerdict]] = {}
     for verdict in verdicts:
         series = verdict.series
         extra = {name for name, _ in series.params} - set(naming.SHAPE)
         if verdict.ratio is None or series.model is None or series.tokens is None or extra:
             continue
+        group = naming.group_of(series.family, series.benchmark, series.model)
+        found.setdefault(wording.family_title(group), []).append(verdict)
+    return found
+
+
+def ratio_map(verdicts: Sequence[SeriesVerdict]) -> pd.DataFrame:
+    """The series of one map of :func:`by_benchmark` for ``heatmaps.heat``, by tokens."""
+    rows = []
+    for verdict in verdicts:
+        series = verdict.series
         sign, _ = wording.VERDICTS[verdict.verdict]
         rows.append(
             {
-                "heading": summary.cells_of(verdict)["heading"],
-                "row": row_label(series.model, series.tp),
+                "row": row_label(str(series.model), series.tp),
                 "column": f"{series.tokens:,}",
                 "order": series.tokens,
                 "value": verdict.ratio,
@@ -36,7 +45,7 @@ def ratio_map(verdicts: Sequence[SeriesVerdict]) -> pd.DataFrame:
                 "reason": verdict.reason,
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).sort_values("order", kind="stable")
 
 
 def row_label(model: str, tp: int | None) -> str:

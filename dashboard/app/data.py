@@ -9,7 +9,7 @@ asks for is shared between the sessions (``cache_resource``) and not to be chang
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -57,12 +57,15 @@ _held: ContextVar[dict[Source, Store] | None] = ContextVar("held", default=None)
 
 
 @contextmanager
-def one_opening() -> Iterator[None]:
-    """Within the block, which is a run of a page, the store is opened once for all queries."""
+def one_opening() -> Iterator[Collection[Source]]:
+    """Within the block, which is a run of a page, the store is opened once for all queries.
+
+    Yields the stores opened: none at the end where the page had all it needs already.
+    """
     held: dict[Source, Store] = {}
     token = _held.set(held)
     try:
-        yield
+        yield held.keys()
     finally:
         _held.reset(token)
         for store in held.values():
@@ -175,7 +178,7 @@ def trend(
     return frames.measured(found, measure, partners)
 
 
-@st.cache_data(max_entries=16, show_spinner="Reading histories…")
+@st.cache_resource(max_entries=16, show_spinner="Reading histories…")
 def histories(at: Source, machine: str) -> dict[summary.SeriesKey, list[float]]:
     """The latest values of each series of a machine, oldest first."""
     latest = tuple(commit.hash for commit in measured_commits(at, machine)[-_HISTORY:])

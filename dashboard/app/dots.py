@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import altair as alt
@@ -33,61 +35,70 @@ def dots(
     """
     fields = dict.fromkeys(["shape", "line", "y", "y_low", "y_high", *(n for n, _ in hover)])
     data = frame[list(fields)]
-    names = list(lines)[: len(SHAPES)]
     low, high = frames.limits(data, log=log)
     marked = [value for value, _ in references]
-    low = min([low, *(value * 0.97 for value in marked)])
-    high = max([high, *(value * 1.03 for value in marked)])
-    x_scale = alt.Scale(domain=[low, high], nice=False, zero=False, type="log" if log else "linear")
-    x = alt.X(
-        "y:Q",
-        title=x_title,
-        scale=x_scale,
-        axis=alt.Axis(gridColor=palette.grid, format=".4~g", labelOverlap=True, tickCount=8),
+    domain = [
+        min([low, *(value * 0.97 for value in marked)]),
+        max([high, *(value * 1.03 for value in marked)]),
+    ]
+    names = tuple(lines)[: len(SHAPES)]
+    spec = copy.deepcopy(_template(names, palette, bool(marked), x_title, tuple(hover), log))
+    shapes = list(dict.fromkeys(data["shape"]))
+    for layer in spec["layer"]:
+        encoding = layer["encoding"]
+        encoding["x"]["scale"]["domain"] = domain
+        if encoding.get("y", {}).get("field") == "shape":
+            encoding["y"]["sort"] = shapes
+    datasets = {_DOTS: data}
+    if marked:
+        datasets[_REFERENCES] = pd.DataFrame(references, columns=["at", "name"])
+    return {**spec, "datasets": datasets}
+
+
+@lru_cache(maxsize=32)
+def _template(
+    names: tuple[str, ...],
+    palette: Palette,
+    has_references: bool,
+    x_title: str,
+    hover: tuple[tuple[str, str], ...],
+    log: bool,
+) -> dict[str, Any]:
+    """What like charts have in common; the ends of the x axis and the rows are filled in."""
+    x_scale = alt.Scale(domain=[0, 1], nice=False, zero=False, type="log" if log else "linear")
+    axis = alt.Axis(gridColor=palette.grid, format=".4~g", labelOverlap=True, tickCount=8)
+    x, x_low, x_reference = (
+        alt.X(f"{name}:Q", title=x_title, scale=x_scale, axis=axis) for name in ("y", "y_low", "at")
     )
     y = alt.Y(
         "shape:N",
         title=None,
-        sort=list(dict.fromkeys(data["shape"])),
+        sort=[],
         axis=alt.Axis(
             labelLimit=320, labelFlush=False, labelOverlap=False, ticks=False, domain=False
         ),
     )
     legend = alt.Legend(orient="top", symbolSize=90, labelLimit=320, columns=4)
     shown = legend if len(names) > 1 else None
-    colour = alt.Color(
-        "line:N",
-        title=None,
-        legend=shown,
-        scale=alt.Scale(domain=names, range=list(palette.lines[: len(names)])),
-    )
-    shape = alt.Shape(
-        "line:N",
-        title=None,
-        legend=shown,
-        scale=alt.Scale(domain=names, range=list(SHAPES[: len(names)])),
-    )
+    hues = alt.Scale(domain=list(names), range=list(palette.lines[: len(names)]))
+    shapes = alt.Scale(domain=list(names), range=list(SHAPES[: len(names)]))
+    colour = alt.Color("line:N", title=None, legend=shown, scale=hues)
+    shape = alt.Shape("line:N", title=None, legend=shown, scale=shapes)
     base = alt.Chart().encode(y=y)
     layers: list[alt.Chart] = []
-    datasets = {_DOTS: data}
-    if references:
-        marks = alt.Chart(alt.NamedData(name=_REFERENCES))
-        datasets[_REFERENCES] = pd.DataFrame(references, columns=["at", "name"])
-        at = alt.X("at:Q", scale=x_scale, title=x_title)
+    if has_references:
+        marks = alt.Chart(alt.NamedData(name=_REFERENCES)).encode(x=x_reference)
         layers += [
             marks.mark_rule(color=palette.muted, strokeDash=[4, 3]).encode(
-                x=at, tooltip=alt.Tooltip("name:N")
+                tooltip=alt.Tooltip("name:N")
             ),
             marks.mark_text(color=palette.muted, dy=-7, fontSize=11).encode(
-                x=at, y=alt.value(0), text="name:N", tooltip=alt.TooltipValue(None)
+                y=alt.value(0), text=alt.Text("name:N"), tooltip=alt.TooltipValue(None)
             ),
         ]
     layers += [
         base.mark_rule(strokeWidth=2, opacity=0.7, clip=True).encode(
-            x=alt.X("y_low:Q", scale=x_scale, title=x_title),
-            x2="y_high:Q",
-            color=colour,
-            tooltip=alt.TooltipValue(None),
+            x=x_low, x2=alt.X2("y_high:Q"), color=colour, tooltip=alt.TooltipValue(None)
         ),
         base.mark_point(size=85, filled=True, opacity=1).encode(
             x=x,
@@ -97,4 +108,4 @@ def dots(
         ),
     ]
     chart = alt.LayerChart(data=alt.NamedData(name=_DOTS), layer=layers, height=alt.Step(_ROW))
-    return {**chart.to_dict(validate=False), "datasets": datasets}
+    return dict(chart.to_dict(validate=False))

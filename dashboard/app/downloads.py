@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -13,12 +13,19 @@ import streamlit as st
 from dashboard.app import images, theme, wording
 
 
-def offer(frame: pd.DataFrame, name: str) -> None:
-    """Buttons that save ``frame`` as ``name``.csv and ``name``.parquet."""
+def offer(table: pd.DataFrame | Callable[[], pd.DataFrame], name: str) -> None:
+    """Buttons that save a table as ``name``.csv and ``name``.parquet.
+
+    A function is called when a button is pressed.
+    """
+
+    def made() -> pd.DataFrame:
+        return table() if callable(table) else table
+
     with st.container(horizontal=True, gap="small"):
         st.download_button(
             "CSV",
-            lambda: frame.to_csv(index=False).encode(),
+            lambda: made().to_csv(index=False).encode(),
             f"{name}.csv",
             "text/csv",
             key=f"{name} csv",
@@ -27,7 +34,7 @@ def offer(frame: pd.DataFrame, name: str) -> None:
         )
         st.download_button(
             "Parquet",
-            lambda: _parquet(frame),
+            lambda: _parquet(made()),
             f"{name}.parquet",
             "application/vnd.apache.parquet",
             key=f"{name} parquet",

@@ -104,7 +104,7 @@ def _template(
             layer=[
                 base.mark_rect(stroke=palette.paper, strokeWidth=2).encode(color=colour),
                 base.mark_text(fontSize=12 if cell >= CELL else 11).encode(
-                    text="shown:N", color=ink
+                    text=alt.Text("shown:N"), color=ink
                 ),
             ],
             width=alt.Step(cell),

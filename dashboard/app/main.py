@@ -4,13 +4,19 @@ import gc
 
 import streamlit as st
 
-from dashboard.app import data, downloads, draw, navigation
+from dashboard.app import ahead, data, downloads, draw, navigation
+
+_ALLOCATIONS = 20_000  # between two looks at the youngest objects
 
 st.set_page_config(page_title="Kernel performance", page_icon=":material/speed:", layout="wide")
 pages = [navigation.page(entry.name) for entry in navigation.PAGES]
 if gc.get_freeze_count() == 0:
     # What is loaded by now stays: looking it through takes a tenth of a second, several a page.
     gc.freeze()
-with data.one_opening(), draw.remembering() as charts:
+    # A page makes thousands of records that live until its end: look for garbage less often.
+    gc.set_threshold(_ALLOCATIONS)
+with data.one_opening() as opened, draw.remembering() as charts:
     st.navigation(pages, position="top").run()
 downloads.offer_images(charts)
+for source in opened:
+    ahead.comparison(source)

@@ -5,7 +5,8 @@ The interval of a quotient adds both sides' relative errors in quadrature.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,7 @@ _KEYS = ["model", "tokens", "tp", "rest", "machine", "environment"]
 _KEPT = ["group", "heading", "shape", "params", "unit", "value", "low", "high"]
 _ADDED = ["y", "y_low", "y_high", "under_value"]
 _SHOWN = ["row", "column", "order", "took", "against", "interval", "shown"]
-_NUMBERS = ["value", "low", "high", "under_value", "under_low", "under_high"]
+_NUMBERS = ["value", "low", "high"]
 _ACTIVITY = "active"
 
 
@@ -51,33 +52,38 @@ def quotients(found: Families, over: str, under: str) -> pd.DataFrame:
     ``frames.hover``), ``y``, ``y_low``, ``y_high``, ``under_value``, and ``row``, ``column``,
     ``order``, ``value``, ``shown`` for charts, ordered by model, TP and tokens.
     """
-    sides = [found.get(family, {}) for family in (over, under)]
-    keys = [key for key in sides[0] if key in sides[1]]
+    top, bottom = (found.get(family, {}) for family in (over, under))
+    keys = sorted((key for key in top if key in bottom), key=_place)
     if not keys:
         return pd.DataFrame(columns=[*_KEYS, *_KEPT, "n", *_ADDED, *_SHOWN])
-    rows = [
-        sides[0][key] | {f"under_{name}": sides[1][key][name] for name in ("value", "low", "high")}
-        for key in keys
-    ]
-    both = pd.DataFrame(rows, dtype=object)
-    for name in _NUMBERS:
-        both[name] = both[name].astype(float)
+    rows, others = [top[key] for key in keys], [bottom[key] for key in keys]
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
+    columns |= {name: _numbers(rows, name) for name in _NUMBERS}
+    columns |= {f"under_{name}": _numbers(others, name) for name in _NUMBERS}
+    both = pd.DataFrame(columns)
     ratio = frames.quotient(both, both["under_value"], both["under_low"], both["under_high"])
-    ends = zip(ratio["y"].tolist(), ratio["y_low"].tolist(), ratio["y_high"].tolist(), strict=True)
-    shown = [
-        (wording.ratio_interval(low, high), f"{y:.2f}{wording.TIMES}") for y, low, high in ends
-    ]
-    ratio = ratio.assign(
+    ends = zip(ratio["y_low"].tolist(), ratio["y_high"].tolist(), strict=True)
+    return ratio.assign(
         row=[comparison.row_label(str(r["model"]), frames.whole(r["tp"])) for r in rows],
         column=[f"{int(r['tokens']):,}" for r in rows],
         order=[float(r["tokens"]) for r in rows],
         took=[wording.quantity(r["value"], r["unit"]) for r in rows],
-        against=[wording.quantity(r["under_value"], r["unit"]) for r in rows],
-        interval=[interval for interval, _ in shown],
-        shown=[text for _, text in shown],
+        against=[wording.quantity(r["value"], r["unit"]) for r in others],
+        interval=[wording.ratio_interval(low, high) for low, high in ends],
+        shown=[f"{y:.2f}{wording.TIMES}" for y in ratio["y"].tolist()],
         value=ratio["y"],
     )
-    return ratio.sort_values(["model", "tp", "order"], kind="stable").reset_index(drop=True)
+
+
+def _numbers(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    cells = (frames.number(row[name]) for row in rows)
+    return [math.nan if cell is None else cell for cell in cells]
+
+
+def _place(key: Key) -> tuple[str, float, float]:
+    """Where a series comes: by model, TP (unknown last) and tokens."""
+    model, tokens, tp = key[:3]
+    return str(model), float(tp) if frames.known(tp) else float("inf"), float(tokens)
 
 
 def activity(params: object) -> float | None:

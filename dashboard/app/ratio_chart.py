@@ -91,7 +91,7 @@ def ratios(frame: pd.DataFrame, *, palette: Palette) -> alt.FacetChart | alt.Lay
         .mark_rule(color=palette.muted, strokeDash=[4, 3])
         .encode(x=alt.X(datum=1.0, scale=scale), tooltip=alt.TooltipValue(None)),
         base.mark_rule(strokeWidth=2.5, opacity=0.8).encode(
-            x=alt.X("low:Q", title=None, scale=scale), x2="high:Q", color=colour
+            x=alt.X("low:Q", title=None, scale=scale), x2=alt.X2("high:Q"), color=colour
         ),
         base.mark_point(size=75, filled=True, opacity=1).encode(x=x, color=colour, shape=shape),
         base.mark_point(size=500, filled=True, opacity=0).encode(x=x, tooltip=hovers),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.app import charts, frames, wording
 from dashboard.models import Commit
@@ -38,6 +39,9 @@ OTHER_SCHEDULE = "other_schedule"
 AGAINST = "against"
 MAPS = "all_maps"
 TABLE = "table"
+NUMBERS = "numbers"
+LOG = "log"
+SPREADS = "spreads"
 FIGURES = "figures"
 _SHORTEST_PREFIX = 4
 _PREFIX = 12  # digits of a hash in the address
@@ -79,6 +83,15 @@ def choose_one(label: str, options: Sequence[str], key: str) -> str:
 def choose_text(label: str, key: str, placeholder: str) -> str:
     """A bound line of text."""
     return st.text_input(label, key=key, bind="query-params", placeholder=placeholder) or ""
+
+
+def opened(label: str, key: str, *, at_first: bool = False) -> DeltaGenerator | None:
+    """A bound box to open: what stands in it, ``None`` while it is closed.
+
+    What is in a closed box costs neither the server nor the browser anything.
+    """
+    box = st.expander(label, expanded=at_first, key=key, bind="query-params")
+    return box if box.open else None
 
 
 def choose_commit(label: str, commits: Sequence[Commit], key: str, default: str) -> str:

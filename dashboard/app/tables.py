@@ -45,6 +45,8 @@ _RAW = [
 ]  # fmt: skip
 _TABLES = ("by commit", "every point", "the commits")
 _ROW = 36
+_MOST_WRITTEN = 15
+_BLANK = "&nbsp;"
 _MOST_ROWS_SHOWN = 20
 
 
@@ -61,9 +63,46 @@ def plain(frame: pd.DataFrame, narrow: Mapping[str, int] | None = None) -> None:
     )
 
 
+def written(frame: pd.DataFrame) -> None:
+    """A table of few rows as text of the page, which wraps, can be selected and searched, and
+    needs no code of its own in the browser; many rows as :func:`plain`, which scrolls."""
+    if len(frame) > _MOST_WRITTEN:
+        plain(frame)
+    else:
+        st.markdown(as_markdown(frame))
+
+
+def as_markdown(frame: pd.DataFrame) -> str:
+    """A table in Markdown: numbers to the right, with separators; nothing in it is markup."""
+    numeric = [pd.api.types.is_numeric_dtype(frame[name]) for name in frame]
+    rows = [[_cell(row[name]) for name in row] for row in frames.records(frame)]
+    lines = [
+        [wording.escape(str(name)) or _BLANK for name in frame],
+        ["---:" if right else ":---" for right in numeric],
+        *rows,
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return wording.escape(frames.text(value)) or _BLANK
+
+
 def trend_tables(points: pd.DataFrame, measure: Measure, commits: pd.DataFrame) -> None:
-    """Values by commit, every point with its conditions, or the commits: one table at a time."""
-    st.subheader("Numbers", anchor=False)
+    """Values by commit, every point with its conditions, or the commits: one table at a time.
+
+    Closed at first: charts come first, and a browser loads its table only with the first one.
+    """
+    named = state.TABLE in st.query_params
+    numbers = state.opened("The numbers as a table", state.NUMBERS, at_first=named)
+    if numbers is not None:
+        with numbers:
+            _trend_table(points, measure, commits)
+
+
+def _trend_table(points: pd.DataFrame, measure: Measure, commits: pd.DataFrame) -> None:
     chosen = state.choose_one("Table", _TABLES, state.TABLE)
     if chosen == _TABLES[0]:
         plain(values_by_commit(points, measure))
@@ -142,6 +181,7 @@ def verdict_table(
         "Tokens": st.column_config.NumberColumn(format="localized", width=68),
         "TP": st.column_config.NumberColumn(width=40),
         "Parameters": st.column_config.TextColumn(width=86),
+        "95 % interval": st.column_config.TextColumn(width=108),
         "Because": st.column_config.TextColumn(width="large"),
         "Ratio": st.column_config.NumberColumn(width=116, help="Head / base; above 1 is worse."),
     }

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from app_pages import charted, charts_of, links, run_page, script, words
+from app_pages import charted, charts_of, links, run_page, script, words, written
 from streamlit.testing.v1 import AppTest
 
 from dashboard.app import navigation
@@ -91,7 +91,7 @@ def test_every_page_shows_something_for_a_public_suite(
     page: str, open_page: OPEN, public_store: Path
 ) -> None:
     app = open_page(page, public_store)
-    assert app.dataframe or charts_of(app) or app.info or app.success
+    assert app.dataframe or written(app) or charts_of(app) or app.info or app.success
 
 
 @pytest.mark.parametrize("page", NAMES)
@@ -104,7 +104,7 @@ def test_every_page_of_an_empty_store_says_so(
 @pytest.mark.parametrize("page", NAMES)
 def test_every_page_of_a_single_commit_works(page: str, open_page: OPEN, one_commit: Path) -> None:
     app = open_page(page, one_commit)
-    assert app.dataframe or charts_of(app) or app.info or app.success
+    assert app.dataframe or written(app) or charts_of(app) or app.info or app.success
 
 
 def test_compare_starts_at_the_latest_release_and_shows_one_series_in_full(
@@ -180,12 +180,12 @@ def test_tuning_shows_costs_and_the_change_of_schedule(open_page: OPEN, rich_sto
     titles = [chart["title"]["text"] for chart in charts_of(app)]
     assert "First call, no cache" in titles
     assert "Registers a thread" not in titles
-    assert list(app.dataframe[0].value["Figure"]) == [
+    figures, letters, changed = written(app)
+    assert list(figures["Figure"]) == [
         "First call, no cache", "First call, cache on disk", "Kernels compiled",
         "Registers a thread", "Registers spilled",
     ]  # fmt: skip
-    assert len(app.dataframe[1].value) == 3  # letters
-    changed = app.dataframe[2].value
+    assert list(letters[""]) == ["A", "B", "C"]
     assert list(changed["Subject"]) == ["Synthetic change 5"]
     assert changed["Change"].iloc[0] == "tile 256×128×64 → 128×256×64, group 8 → 16"  # noqa: RUF001
 
@@ -208,15 +208,14 @@ def test_entropy_divides_two_passes_by_one(open_page: OPEN, rich_store: Path) ->
 
 def test_headlines_cite_the_reference_figures(open_page: OPEN, rich_store: Path) -> None:
     app = open_page("headlines", rich_store)
-    shown = "\n".join(frame.value.to_string() for frame in app.dataframe)
+    tables = written(app)
+    shown = "\n".join(frame.to_string() for frame in tables)
     assert "1.44" in shown
     assert "13.27 s" in shown
     assert "88 of 104" in shown
     assert "measured on an H100" in words(app)
-    assert app.dataframe[0].value["Geometric mean"].str.startswith("×").all()  # noqa: RUF001
-    compiled = next(
-        f.value for f in app.dataframe if "First call, no cache" in set(f.value.iloc[:, 0])
-    )
+    assert tables[0]["Geometric mean"].str.startswith("×").all()  # noqa: RUF001
+    compiled = next(f for f in tables if "First call, no cache" in set(f.iloc[:, 0]))
     cold = compiled[compiled["Figure"] == "First call, no cache"].iloc[0]
     assert cold["Reference PRs (H100)"] == "13.27 s (cold, compile and tune)"
 
@@ -254,13 +253,18 @@ def test_the_entry_to_copy_acknowledges_the_regression(
     app = open_page("regressions", rich_store)
     counts = {metric.label: metric.value for metric in app.metric}
     assert (counts["▲ open"], counts["✓ acknowledged"]) == ("0", "32")
-    assert "why this is accepted (your name)" in app.dataframe[0].value["Because"].iloc[0]
+    assert "why this is accepted (your name)" in written(app)[0]["Because"].iloc[0]
 
 
 def test_data_names_rejected_files(open_page: OPEN, rich_store: Path) -> None:
     app = open_page("data", rich_store)
     assert "1 file rejected" in words(app)
-    assert app.dataframe[0].value["Reason"].iloc[0] == "not JSON: synthetic"
+    troubled, files, machines = written(app)
+    assert troubled["Reason"].iloc[0] == "not JSON: synthetic"
+    assert files["Files"].str.fullmatch(r"[\d,]+").all()
+    assert list(machines["Machine"]) == ["synthetic"]
+    assert not app.dataframe
+    assert len(open_page("data", rich_store, log="true", spreads="true").dataframe) == 2
     assert {metric.label: metric.value for metric in app.metric}["Series"] == "333"
 
 

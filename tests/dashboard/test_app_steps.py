@@ -50,13 +50,26 @@ def test_trends_relate_to_a_commit_of_the_address(
     open_page: OPEN, history_store: Path, history: Any
 ) -> None:
     app = open_page(
-        "trends", history_store, show="relative to commit", against=history.commits[1][:12]
+        "trends",
+        history_store,
+        show="relative to commit",
+        against=history.commits[1][:12],
+        numbers="true",
     )
     assert app.selectbox[0].value == history.commits[1]
     shown = app.dataframe[0].value
     one = f"{wording.TIMES}1.000"
     assert (shown[history.commits[1][:7]] == one).all()
     assert not (shown == one).all().all()
+
+
+def test_the_numbers_of_the_trends_wait_until_they_are_opened(
+    open_page: OPEN, history_store: Path
+) -> None:
+    closed = open_page("trends", history_store)
+    assert not closed.dataframe
+    assert [box.label for box in closed.expander] == ["The numbers as a table"]
+    assert len(open_page("trends", history_store, numbers="true").dataframe) == 1
 
 
 def test_one_table_of_the_trends_at_a_time(open_page: OPEN, history_store: Path) -> None:

@@ -90,8 +90,8 @@ def _commits(at: data.Source, runs: pd.DataFrame) -> None:
 
 
 def _map(report: CheckReport) -> None:
-    found = comparison.ratio_map(report.verdicts)
-    if found.empty:
+    found = comparison.by_benchmark(report.verdicts)
+    if not found:
         return
     st.subheader("Change by shape", anchor=False)
     st.caption(
@@ -99,30 +99,32 @@ def _map(report: CheckReport) -> None:
         "its vocabulary. Signs are the verdicts: ▲ regressed, ▼ improved, ? inconclusive, "
         "= unchanged."
     )
-    span = comparison.reach(found["value"].tolist())
+    compared = [verdict for part in found.values() for verdict in part]
+    span = comparison.reach([verdict.ratio for verdict in compared if verdict.ratio is not None])
     colours = heatmaps.diverging(theme.palette())
-    headings = list(dict.fromkeys(found["heading"]))  # the worst series first
-    found = found.sort_values("order", kind="stable")
-    columns = list(dict.fromkeys(found["column"]))
-    rows = sorted(found["row"].unique())
-    shown = headings[:_MOST_MAPS] if len(found) > _MOST_CELLS else headings
-    if len(headings) > len(shown) and st.toggle(
-        f"All {len(headings)} benchmarks, not only those with the worst series",
-        key=state.MAPS,
-        bind="query-params",
+    shown = list(found)  # the worst series first
+    if (
+        len(compared) > _MOST_CELLS
+        and len(found) > _MOST_MAPS
+        and not st.toggle(
+            f"All {len(found)} benchmarks, not only those with the worst series",
+            key=state.MAPS,
+            bind="query-params",
+        )
     ):
-        shown = headings
+        shown = shown[:_MOST_MAPS]
     with st.container(horizontal=True, gap="medium"):
-        for heading, part in found[found["heading"].isin(shown)].groupby("heading", sort=True):
+        for heading in sorted(shown):
+            part = comparison.ratio_map(found[heading])
             drawn = heatmaps.heat(
                 part,
-                rows=[row for row in rows if row in set(part["row"])],
-                columns=[column for column in columns if column in set(part["column"])],
+                rows=sorted(part["row"].unique()),
+                columns=list(dict.fromkeys(part["column"])),
                 colours=colours,
                 domain=[1 - span, 1.0, 1 + span],
                 hover=_HOVER,
                 palette=theme.palette(),
-                title=str(heading),
+                title=heading,
                 cell=62,
             )
             draw.chart(drawn, described=f"Change of {heading} by shape", width="content")
@@ -145,8 +147,10 @@ def _table(at: data.Source, machine: str, report: CheckReport, accepted: summary
     )
     if len(shown) < len(found):
         st.caption(f"The first {len(shown)} of {len(found):,} series; the files have all.")
-    everything = summary.table(found, {}, accepted).drop(columns=["Trend", "History"])
-    downloads.offer(everything, f"{report.base.hash[:8]}-{report.head.hash[:8]}")
+    downloads.offer(
+        lambda: summary.table(found, {}, accepted).drop(columns=["Trend", "History"]),
+        f"{report.base.hash[:8]}-{report.head.hash[:8]}",
+    )
     chosen = shown[clicked] if clicked is not None else _named(at, found) or shown[0]
     _one(at, report, chosen)
 

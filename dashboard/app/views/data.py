@@ -14,6 +14,7 @@ from dashboard.app import (
     notices,
     pickers,
     spread,
+    state,
     tables,
     theme,
     wording,
@@ -31,13 +32,21 @@ def render() -> None:
     _totals(at)
     _files(at)
     st.subheader("Last run of each machine", anchor=False)
-    tables.plain(pickers.last_runs(data.runs(at)))
+    tables.written(pickers.last_runs(data.runs(at)))
     _noise(at)
-    st.subheader("Ingest log", anchor=False)
-    st.caption(f"The newest {_MOST_READINGS} readings; nothing is ever deleted from the log.")
-    log = health.latest_readings(at, _MOST_READINGS)
-    tables.plain(_as_text(log))
-    downloads.offer(log, "ingest-log")
+    _log(at)
+
+
+def _log(at: data.Source) -> None:
+    """What was read when; read itself once it is opened."""
+    opened = state.opened("Ingest log", state.LOG)
+    if opened is None:
+        return
+    with opened:
+        st.caption(f"The newest {_MOST_READINGS} readings; nothing is ever deleted from the log.")
+        log = health.latest_readings(at, _MOST_READINGS)
+        tables.plain(_as_text(log))
+        downloads.offer(log, "ingest-log")
 
 
 def _totals(at: data.Source) -> None:
@@ -63,8 +72,8 @@ def _files(at: data.Source) -> None:
             f"{len(troubled) - rejected} read in part or with a remark.",
             icon=":material/warning:",
         )
-        tables.plain(_as_text(troubled))
-    tables.plain(
+        tables.written(_as_text(troubled))
+    tables.written(
         health.file_states(at).rename(
             columns={"kind": "Kind", "status": "Status", "files": "Files", "rows": "Rows"}
         )
@@ -108,15 +117,19 @@ def _noise(at: data.Source) -> None:
         spread.spreads(ordered, theme.palette()),
         described="Spread between rounds of one commit, by benchmark",
     )
-    tables.plain(
-        pd.DataFrame(
-            {
-                "Benchmark": found["heading"],
-                "Shape": found["shape"],
-                "Spread": [f"{100 * value:.2f} %" for value in found["spread"]],
-                "Widest": [f"{100 * value:.2f} %" for value in found["widest"]],
-                "Commits": found["runs"],
-                "Rounds": found["rounds"],
-            }
+    opened = state.opened("The noise of every series", state.SPREADS)
+    if opened is None:
+        return
+    with opened:
+        tables.plain(
+            pd.DataFrame(
+                {
+                    "Benchmark": found["heading"],
+                    "Shape": found["shape"],
+                    "Spread": [f"{100 * value:.2f} %" for value in found["spread"]],
+                    "Widest": [f"{100 * value:.2f} %" for value in found["widest"]],
+                    "Commits": found["runs"],
+                    "Rounds": found["rounds"],
+                }
+            )
         )
-    )

@@ -70,7 +70,7 @@ def _ceiling(found: pairs.Families, commit: str) -> None:
         "pass cannot do without one such product, a backward pass that computes them again not "
         "without four: those are the floors."
     )
-    tables.plain(headlines.to_ceiling(ratios))
+    tables.written(headlines.to_ceiling(ratios))
     for floor in sorted(int(found) for found in ratios["floor"].unique()):
         part = ratios[ratios["floor"] == floor]
         lines = list(dict.fromkeys(part["line"]))
@@ -100,6 +100,6 @@ def _table(table: headline_tables.Table, commit: str) -> None:
             wording.escape(f"Not measured at this commit: {table.lacks}."), table.command(commit)
         )
         return
-    tables.plain(table.frame)
+    tables.written(table.frame)
     if table.note:
         st.caption(table.note)

@@ -129,7 +129,7 @@ def _rest(groups: list[Group]) -> None:
     if not groups:
         return
     st.subheader("Acknowledged, explained and fixed", anchor=False)
-    tables.plain(
+    tables.written(
         pd.DataFrame(
             {
                 "State": [" ".join(_SIGNS[group.state][:2]) for group in groups],
@@ -148,14 +148,14 @@ def _improvements(report: HistoryReport) -> None:
     if not better:
         return
     st.subheader("Changes for the better", anchor=False)
-    tables.plain(
+    tables.written(
         pd.DataFrame(
             {
                 "Commit": [wording.short_hash(commit.hash) for commit, _ in better],
                 "Subject": [commit.subject or wording.NONE for commit, _ in better],
                 "Commits in question": [len(changes[0].suspects) for _, changes in better],
                 "Series": [len(changes) for _, changes in better],
-                "Best": [_best(changes) for _, changes in better],
+                "Best change": [_best(changes) for _, changes in better],
             }
         )
     )

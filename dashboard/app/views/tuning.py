@@ -67,7 +67,7 @@ def _costs(at: data.Source, compiled: pd.DataFrame, commits: tuple[str, ...]) ->
     if figures.empty:
         st.info("None of the commits shown has a figure of a first call.")
         return
-    tables.plain(figures)
+    tables.written(figures)
     timed = points["unit"].map(wording.seconds).notna()
     chosen = _FIGURES[0]
     if timed.any() and not timed.all():
@@ -131,7 +131,7 @@ def _schedules(at: data.Source, machine: str, commits: tuple[str, ...]) -> None:
         "The latest choice for each local shape, by token bucket (the power of two at or above "
         "its tokens). A letter is a schedule; benchmarks that choose alike share a map."
     )
-    tables.plain(tuning.legend(now, named), {"": 40, "Series": 60})
+    tables.written(tuning.legend(now, named))
     cells = tuning.choice_map(now, named)
     if not cells.empty:
         _maps(cells.sort_values("order", kind="stable"), len(named))
@@ -166,4 +166,4 @@ def _changes(found: pd.DataFrame, commits: pd.DataFrame) -> None:
         st.caption("Nowhere among the commits shown.")
         return
     st.caption("Newest commit first.")
-    tables.plain(moved)
+    tables.written(moved)
