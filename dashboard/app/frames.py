@@ -135,13 +135,17 @@ def first_panels(series: pd.DataFrame, most: int, *, by_benchmark: bool) -> pd.D
     """The series that fit on a page, in their order.
 
     With a panel per shape, ``most`` panels shared evenly by the benchmarks; with
-    a panel per benchmark, ``most`` lines in each.
+    a panel per benchmark, ``most`` lines in each. Those with a history go before those
+    that have less than half of the longest one of their benchmark.
     """
+    longest = series.groupby("group")["measured"].transform("max")
+    short = series["measured"] * 2 < longest
     groups = series["group"].drop_duplicates()
+    ordered = series.loc[short.sort_values(kind="stable").index]
     if by_benchmark:
-        return series[series.groupby("group").cumcount() < most]
+        return ordered[ordered.groupby("group").cumcount() < most].sort_index()
     share = max(most // len(groups), 1)
-    panels = series[["group", "shape"]].drop_duplicates()
+    panels = ordered[["group", "shape"]].drop_duplicates()
     panels = panels[panels["group"].isin(groups[:most])]
     kept = panels[panels.groupby("group").cumcount() < share]
     return series.merge(kept, on=["group", "shape"], how="inner")

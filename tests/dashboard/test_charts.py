@@ -219,12 +219,23 @@ def test_values_far_from_their_unit_are_drawn_in_a_better_one() -> None:
 
 def test_a_page_shares_its_panels_among_the_benchmarks() -> None:
     rows = [(g, f"shape {s}", place) for g in "ab" for s in range(9) for place in "xy"]
-    series = pd.DataFrame(rows, columns=["group", "shape", "place"])
+    series = pd.DataFrame(rows, columns=["group", "shape", "place"]).assign(measured=5)
     shown = frames.first_panels(series, 6, by_benchmark=False)
     assert shown.groupby("group")["shape"].nunique().to_dict() == {"a": 3, "b": 3}
     assert len(shown) == 12  # both places of each panel
     assert len(frames.first_panels(series, 1, by_benchmark=False)) == 2
     assert frames.first_panels(series, 8, by_benchmark=True).groupby("group").size().max() == 8
+
+
+@pytest.mark.parametrize("by_benchmark", [False, True])
+def test_series_with_a_history_are_shown_first(by_benchmark: bool) -> None:
+    counts = [1, 8, 1, 5, 4, 3]  # of 8: half is a history
+    rows = [("a", f"shape {place}", count) for place, count in enumerate(counts)]
+    series = pd.DataFrame(rows, columns=["group", "shape", "measured"])
+    shown = frames.first_panels(series, 3, by_benchmark=by_benchmark)
+    assert list(shown["shape"]) == ["shape 1", "shape 3", "shape 4"]
+    shown = frames.first_panels(series, 4, by_benchmark=by_benchmark)
+    assert list(shown["shape"]) == ["shape 0", "shape 1", "shape 3", "shape 4"]
 
 
 def test_texts_are_plain_whatever_pandas_makes_of_them() -> None:

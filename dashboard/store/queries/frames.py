@@ -24,16 +24,18 @@ _INTEGERS = ("tokens", "tp", "m", "h", "v", "position")
 def series(store: Store) -> pd.DataFrame:
     """Every series with a result, or a reason for none: series_id, benchmark, family, model,
     tokens, tp, m, h, v, entropy, machine, environment, unit, higher_is_better, params (dict),
-    label."""
+    label, measured (how many values it has)."""
     frame = _frame(
         store,
         """
         SELECT series_id, benchmark, family, model, tokens, tp, m, h, v, entropy, machine,
-               environment, unit, higher_is_better, params, label
-        FROM series
-        WHERE series_id IN (
-            SELECT series_id FROM measurement WHERE status <> 'skipped' OR reason IS NOT NULL
-        )
+               environment, unit, higher_is_better, params, label, measured
+        FROM series JOIN (
+            SELECT series_id, count(*) FILTER (WHERE status = 'ok') AS measured
+            FROM measurement
+            WHERE status <> 'skipped' OR reason IS NOT NULL
+            GROUP BY series_id
+        ) USING (series_id)
         ORDER BY benchmark, model, tokens, tp, label, machine, environment
         """,
     )
