@@ -16,6 +16,8 @@ _LONGEST_HEADING = 26
 _MOST_ROWS = 40
 _ROOM = 690
 _LEAST_REACH = 0.03
+_WIDEST = 4.0
+"""An interval so many times as wide as three quarters of them are is cut."""
 
 
 def _ratio_ticks(reach: float) -> list[float]:
@@ -24,6 +26,15 @@ def _ratio_ticks(reach: float) -> list[float]:
     step = max(m * power for m in (1, 2, 3, 4, 5, 6, 8) if m * power <= reach * 0.8)
     below = [1 - step] if step < 1 else []
     return [round(tick, 6) for tick in (*below, 1.0, 1 + step)]
+
+
+def _reach(data: pd.DataFrame) -> float:
+    """How far from 1 the axis goes: to every ratio, and to the ends of all intervals but those
+    that would leave no room for the others. They are cut at the edge."""
+    away = data[["ratio", "low", "high"]].astype(float).sub(1).abs()
+    ends = away[["low", "high"]].max(axis=1)
+    usual = float(ends.quantile(0.75)) * _WIDEST
+    return max(float(away["ratio"].max()), float(ends[ends <= usual].max()), _LEAST_REACH)
 
 
 def ratios(frame: pd.DataFrame, *, palette: Palette) -> alt.FacetChart | alt.LayerChart:
@@ -40,8 +51,7 @@ def ratios(frame: pd.DataFrame, *, palette: Palette) -> alt.FacetChart | alt.Lay
         data = frame.assign(row=titles).head(_MOST_ROWS)
     names = [verdict.value for verdict in VERDICT_STYLE]
     colours = [getattr(palette, style[0]) for style in VERDICT_STYLE.values()]
-    ends = data[["ratio", "low", "high"]].astype(float)
-    reach = max(float(ends.sub(1).abs().max().max()), _LEAST_REACH)
+    reach = _reach(data)
     scale = alt.Scale(domain=[1 - min(reach, 0.95) * 1.1, 1 + reach * 1.1], nice=False, zero=False)
     x = alt.X(
         "ratio:Q",
@@ -59,7 +69,11 @@ def ratios(frame: pd.DataFrame, *, palette: Palette) -> alt.FacetChart | alt.Lay
         title=None,
         sort=list(dict.fromkeys(data["row"])),
         axis=alt.Axis(
-            labelLimit=300, labelFontSize=12, labelFlush=False, ticks=False, domain=False
+            labelLimit=300 if side_by_side else 440,
+            labelFontSize=12,
+            labelFlush=False,
+            ticks=False,
+            domain=False,
         ),
     )
     legend = alt.Legend(orient="top", symbolSize=80)
@@ -90,18 +104,16 @@ def ratios(frame: pd.DataFrame, *, palette: Palette) -> alt.FacetChart | alt.Lay
         alt.Chart()
         .mark_rule(color=palette.muted, strokeDash=[4, 3])
         .encode(x=alt.X(datum=1.0, scale=scale), tooltip=alt.TooltipValue(None)),
-        base.mark_rule(strokeWidth=2.5, opacity=0.8).encode(
+        base.mark_rule(strokeWidth=2.5, opacity=0.8, clip=True).encode(
             x=alt.X("low:Q", title=None, scale=scale), x2=alt.X2("high:Q"), color=colour
         ),
         base.mark_point(size=75, filled=True, opacity=1).encode(x=x, color=colour, shape=shape),
         base.mark_point(size=500, filled=True, opacity=0).encode(x=x, tooltip=hovers),
         data=data,
-    ).properties(
-        width=min(_ROOM // len(headings), 260) if side_by_side else _ROOM, height=alt.Step(24)
-    )
-    if not side_by_side:
+    ).properties(height=alt.Step(24))
+    if not side_by_side:  # as wide as the page
         return layers
-    return layers.facet(
+    return layers.properties(width=min(_ROOM // len(headings), 260)).facet(
         column=alt.Column(
             "heading:N",
             title=None,

@@ -62,6 +62,20 @@ def test_the_ratio_chart_reaches_its_intervals_and_draws_one(families: int) -> N
             assert low < 1 < 1.21 < high
 
 
+def test_one_wide_interval_leaves_the_others_room() -> None:
+    many = [verdict(Verdict.UNCHANGED, 1.01, f"b{i}.x") for i in range(9)]
+    frame = summary.ratio_frame(report(*many, verdict(Verdict.REGRESSED, 1.4, "c.x")))
+    frame.loc[0, ["low", "high"]] = 0.3, 3.0  # no ratio is as far out
+    domains = [
+        definition["scale"]["domain"]
+        for channel, definition in encodings(
+            ratio_chart.ratios(frame, palette=palette.LIGHT).to_dict()
+        )
+        if channel == "x"
+    ]
+    assert all(0.3 < low < 1 and 1.4 < high < 1.6 for low, high in domains)
+
+
 def test_the_table_of_another_suite_has_no_empty_columns() -> None:
     frame = summary.table([verdict(Verdict.REGRESSED, 1.5)], {})
     assert not {"Model", "Tokens", "TP", "Environment"} & set(frame.columns)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import altair as alt
 import pandas as pd
 import streamlit as st
 
@@ -89,10 +90,11 @@ def _compared(
             "line, the series may not have changed at all."
             + (f" {left_out:,} further shapes are in the table below." if left_out else "")
         )
+        chart = ratio_chart.ratios(drawn, palette=theme.palette())
         draw.chart(
-            ratio_chart.ratios(drawn, palette=theme.palette()),
+            chart,
             described="Ratio of head to base with its interval, by series",
-            width="content",
+            width="content" if isinstance(chart, alt.FacetChart) else "stretch",
         )
 
     st.subheader("Worst first", anchor=False)
