@@ -49,8 +49,3 @@ def page(name: str) -> StreamlitPage:
 def link(name: str, label: str, query: Query, icon: str | None = None) -> None:
     """A link to another page, with what it shall show."""
     st.page_link(page(name), label=label, query_params=dict(query), icon=icon)
-
-
-def go(name: str, query: Query) -> None:
-    """Leave for another page."""
-    st.switch_page(page(name), query_params=dict(query))

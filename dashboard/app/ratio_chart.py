@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import altair as alt
 import pandas as pd
@@ -28,6 +29,17 @@ def _ratio_ticks(reach: float) -> list[float]:
     return [round(tick, 6) for tick in (*below, 1.0, 1 + step)]
 
 
+def _side_by_side(headings: Sequence[str]) -> bool:
+    return len(headings) <= _MOST_COLUMNS and max(map(len, headings)) <= _LONGEST_HEADING
+
+
+def left_out(frame: pd.DataFrame) -> int:
+    """How many series of ``frame`` :func:`ratios` does not draw: one column has room for so
+    many."""
+    fits = _side_by_side(list(frame["heading"].unique()))
+    return 0 if fits else max(len(frame) - _MOST_ROWS, 0)
+
+
 def _reach(data: pd.DataFrame) -> float:
     """How far from 1 the axis goes: to every ratio, and to the ends of all intervals but those
     that would leave no room for the others. They are cut at the edge."""
@@ -44,7 +56,7 @@ def ratios(frame: pd.DataFrame, *, palette: Palette) -> alt.FacetChart | alt.Lay
     ``frame`` comes from ``dashboard.app.summary.ratio_frame``.
     """
     headings = list(dict.fromkeys(frame["heading"]))
-    side_by_side = len(headings) <= _MOST_COLUMNS and max(map(len, headings)) <= _LONGEST_HEADING
+    side_by_side = _side_by_side(headings)
     data = frame
     if not side_by_side:
         titles = (frame["heading"] + ", " + frame["row"]).str.removesuffix(", ")

@@ -27,6 +27,7 @@ SCALE = "scale"
 PANELS = "panels"
 WINDOW = "commits"
 SEARCH = "q"
+FIND = "find"  # among verdicts, by words that other searches do not know
 BASE = "base"
 HEAD = "head"
 _POINT = "point"

@@ -304,12 +304,12 @@ def test_a_point_of_the_address_is_shown_in_full(
 
 
 def test_a_search_leaves_what_has_all_its_words(open_page: OPEN, rich_store: Path) -> None:
-    app = open_page("overview", rich_store, q="model-01 backward")
+    app = open_page("overview", rich_store, find="model-01 backward")
     table = app.dataframe[0].value
     assert len(table)
     assert set(table["Model"]) == {"model-01"}
     assert table["Benchmark"].str.contains("backward").all()
-    none = open_page("overview", rich_store, q="nothing-of-that-name")
+    none = open_page("overview", rich_store, find="nothing-of-that-name")
     assert "No series has all these words" in words(none)
 
 

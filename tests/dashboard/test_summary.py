@@ -62,6 +62,16 @@ def test_the_ratio_chart_reaches_its_intervals_and_draws_one(families: int) -> N
             assert low < 1 < 1.21 < high
 
 
+@pytest.mark.parametrize(("families", "each", "left_out"), [(9, 6, 14), (2, 30, 0), (9, 2, 0)])
+def test_series_that_the_ratio_chart_has_no_room_for_are_counted(
+    families: int, each: int, left_out: int
+) -> None:
+    names = [f"b{i}.x" for i in range(families)]
+    many = [verdict(Verdict.UNCHANGED, 1.0, name) for name in names for _ in range(each)]
+    frame = summary.ratio_frame(report(*many))
+    assert ratio_chart.left_out(frame) == left_out
+
+
 def test_one_wide_interval_leaves_the_others_room() -> None:
     many = [verdict(Verdict.UNCHANGED, 1.01, f"b{i}.x") for i in range(9)]
     frame = summary.ratio_frame(report(*many, verdict(Verdict.REGRESSED, 1.4, "c.x")))

@@ -132,7 +132,7 @@ def _map(report: CheckReport) -> None:
 
 def _table(at: data.Source, machine: str, report: CheckReport, accepted: summary.Accepted) -> None:
     st.subheader("Every series", anchor=False)
-    asked = state.choose_text("Search", state.SEARCH, "words of a name, such as kimi regressed")
+    asked = state.choose_text("Search", state.FIND, "words of a name, such as kimi regressed")
     found = summary.containing(report.verdicts, asked)
     shown = found[: tables.MOST_STYLED_ROWS]
     if not shown:

@@ -85,10 +85,12 @@ def _compared(
         st.subheader("Head to base", anchor=False)
         drawn = summary.first_shapes(ratios, _MOST_SHAPES)
         left_out = ratios["row"].nunique() - drawn["row"].nunique()
+        cut = ratio_chart.left_out(drawn)
         st.caption(
             "Right of the dashed line is slower. Bars are 95 % intervals; where one crosses the "
             "line, the series may not have changed at all."
             + (f" {left_out:,} further shapes are in the table below." if left_out else "")
+            + (f" {cut:,} further series are in the table below." if cut else "")
         )
         chart = ratio_chart.ratios(drawn, palette=theme.palette())
         draw.chart(
@@ -98,7 +100,7 @@ def _compared(
         )
 
     st.subheader("Worst first", anchor=False)
-    asked = state.choose_text("Search", state.SEARCH, "words of a name, such as kimi regressed")
+    asked = state.choose_text("Search", state.FIND, "words of a name, such as kimi regressed")
     found = summary.containing(report.verdicts, asked)
     shown = found[: tables.MOST_STYLED_ROWS]
     if not shown:
@@ -110,11 +112,16 @@ def _compared(
             "search finds the others."
         )
     frame = summary.table(shown, history, accepted)
+    # A link: what leaves by the program loses the choices of this page for the way back.
+    to_trend = st.container()
     row = tables.verdict_table(
         frame, [v.verdict for v in shown], theme.palette(), f"worst {report.head.hash} {asked}"
     )
     if row is not None:
-        navigation.go("trends", _trend(at, report, shown[row]))
+        with to_trend:
+            title = wording.escape(f"Trend of {summary.title(shown[row])}")
+            icon = ":material/show_chart:"
+            navigation.link("trends", title, _trend(at, report, shown[row]), icon)
 
 
 def _trend(at: data.Source, report: CheckReport, verdict: SeriesVerdict) -> dict[str, Any]:

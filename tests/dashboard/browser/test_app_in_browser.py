@@ -170,15 +170,23 @@ def test_a_chart_is_saved_as_svg(
     page.close()
 
 
-def test_a_cell_of_the_table_opens_its_trend_in_the_same_tab(
+def test_a_cell_of_the_table_leads_to_its_trend_and_back(
     tools: ModuleType, browser: Any, address: str
 ) -> None:
-    page = tools.open_page(browser, address)
+    # Words of a verdict are no words of a series: Trends must not search for them.
+    page = tools.open_page(browser, f"{address}/?find=unchanged")
     table = page.locator("[data-testid='stDataFrame']").first
     table.scroll_into_view_if_needed()
     box = table.bounding_box()
     page.mouse.click(box["x"] + 112 + 28, box["y"] + 1.5 * 36)  # column Trend, first row
+    page.get_by_role("link", name="Trend of").click()
     page.locator("h2", has_text="Trends").wait_for(timeout=20_000)
-    assert "benchmark=" in page.url
+    page.locator(CHART).first.wait_for(timeout=20_000)
+    assert "benchmark=" in page.url, page.url
+    assert "unchanged" not in page.url, page.url
     assert len(page.context.pages) == 1
+    for _ in range(2):  # Streamlit gives the address of its first page the other's choices, too
+        page.go_back()
+        page.locator("h2", has_text="Overview").wait_for(timeout=20_000)
+    assert page.url.endswith("/?find=unchanged"), page.url
     page.close()
