@@ -154,6 +154,10 @@ def to_ceiling(found: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for line, part in found.groupby("line", sort=False):
         y = part["y"].astype(float)
+        part = part[(y > 0) & (y < math.inf)]  # a time of 0 says nothing
+        if part.empty:
+            continue
+        y = y[part.index]
         worst = frames.records(part[y == y.max()])[0]
         rows.append(
             {

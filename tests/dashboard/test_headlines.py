@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from app_pages import run_page, script, written
 from typer.testing import CliRunner
 
+from dashboard.app import headlines
 from dashboard.cli import app
 from dashboard.errors import InputError
 
@@ -71,3 +73,16 @@ def test_markdown_is_written_to_a_file(rich_store: Path, tmp_path: Path) -> None
     lines = target.read_text("utf-8").splitlines()
     assert "### Distance to the ceiling" in lines
     assert any(line.startswith("| Forward + entropy | 64 |") for line in lines)
+
+
+def test_a_time_of_zero_is_no_distance_to_the_ceiling() -> None:
+    found = pd.DataFrame(
+        {
+            "line": ["Forward", "Forward", "Chunked torch"],
+            "y": [0.0, 1.02, 0.0],
+            "shape": ["a", "b", "a"],
+            "floor": 1,
+        }
+    )
+    (row,) = headlines.to_ceiling(found).to_dict("records")
+    assert (row["Benchmark"], row["Shapes"], row["Worst at"]) == ("Forward", 1, "b")
