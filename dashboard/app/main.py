@@ -4,7 +4,7 @@ import gc
 
 import streamlit as st
 
-from dashboard.app import ahead, data, downloads, draw, navigation
+from dashboard.app import ahead, data, downloads, draw, navigation, notices
 
 _ALLOCATIONS = 20_000  # between two looks at the youngest objects
 
@@ -16,7 +16,10 @@ if gc.get_freeze_count() == 0:
     # A page makes thousands of records that live until its end: look for garbage less often.
     gc.set_threshold(_ALLOCATIONS)
 with data.one_opening() as opened, draw.remembering() as charts:
-    st.navigation(pages, position="top").run()
+    page = st.navigation(pages, position="top")
+    # Beyond what a page asks at first: a store may go while it is drawn.
+    with notices.readable(data.store_address()):
+        page.run()
 downloads.offer_images(charts)
 for source in opened:
     ahead.comparison(source)

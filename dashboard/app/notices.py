@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,19 +40,17 @@ def lacking(body: str, command: str) -> None:
     command_button("The command", f"{command}\nlmhead-perf ingest")
 
 
-def require_store() -> data.Source:
-    """The store to show; otherwise says what is wrong, what to do, and ends the page."""
-    address = data.store_address()
-    shown = wording.escape(address if is_lake(address) else str(Path(address).absolute()))
-    ingest = f"lmhead-perf ingest --store {shlex.quote(address)}"
+@contextmanager
+def readable(address: str) -> Iterator[None]:
+    """Within the block, a store that cannot be read ends the page with what to do about it."""
+    ingest = _ingest(address)
     try:
-        at = data.source(address)
-        empty = data.series(at).empty
+        yield
     except FileNotFoundError:
         _stop(
             "There is no store yet",
-            f"Nothing lies at {shown}. Load the results of a benchmark run into it; this page "
-            "then shows them when it is reloaded.",
+            f"Nothing lies at {_shown(address)}. Load the results of a benchmark run into it; "
+            "this page then shows them when it is reloaded.",
             ingest,
         )
     except OutdatedStoreError as error:
@@ -68,10 +68,27 @@ def require_store() -> data.Source:
             "move the file away and build it again.",
             ingest,
         )
+
+
+def _shown(address: str) -> str:
+    return wording.escape(address if is_lake(address) else str(Path(address).absolute()))
+
+
+def _ingest(address: str) -> str:
+    return f"lmhead-perf ingest --store {shlex.quote(address)}"
+
+
+def require_store() -> data.Source:
+    """The store to show; otherwise says what is wrong, what to do, and ends the page."""
+    address = data.store_address()
+    with readable(address):
+        at = data.source(address)
+        empty = data.series(at).empty
     if empty:
         _stop(
             "The store is empty",
-            f"{shown} holds no measurement. Run the benchmarks, or load results that exist.",
-            ingest,
+            f"{_shown(address)} holds no measurement. Run the benchmarks, or load results that "
+            "exist.",
+            _ingest(address),
         )
     return at

@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.app import ahead, data, state, wording
+from dashboard.errors import InputError
 from dashboard.serve import STORE_VARIABLE
 from dashboard.store import open_store
 from dashboard.store.ingest import ingest
@@ -334,3 +335,18 @@ def test_the_app_starts_at_the_overview(
     assert app.header[0].value == "Overview"
     # It compares ahead for the next page, which no later test shall meet half done.
     ahead.comparison(data.source(str(history_store))).result(timeout=60)
+
+
+def test_a_store_that_goes_while_a_page_is_drawn_is_told_as_one_that_is_not_there(
+    history_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: object) -> None:
+        raise InputError("somebody has locked it")
+
+    monkeypatch.setenv(STORE_VARIABLE, str(history_store))
+    monkeypatch.setattr("dashboard.app.views.overview.judged.report", locked)
+    main = Path(__file__).parents[2] / "dashboard" / "app" / "main.py"
+    app = AppTest.from_file(str(main), default_timeout=60).run()
+    assert not app.exception
+    assert app.subheader[0].value == "The store cannot be read"
+    assert "somebody has locked it" in app.markdown[0].value
