@@ -87,7 +87,7 @@ def _commit(at: data.Source, row: Mapping[str, Any], before: Mapping[str, Any] |
     st.caption(
         wording.escape(
             ", ".join(f"{title} {row[name]}" for name, title in _CONDITIONS.items())
-            + f", {row['n']} rounds"
+            + f", {wording.count(int(row['n']), 'round')}"
         )
     )
 

@@ -73,10 +73,11 @@ def render() -> None:
         chosen = filters.search(chosen)
 
     st.header("Trends", anchor=False)
-    controls = everything[everything["group"] == frames.CONTROL]
     if chosen.empty:
         st.info("No series matches the filters. Clear one of them in the sidebar.")
         return
+    here = everything["place"].isin(chosen["place"].unique())
+    controls = everything[here & (everything["group"] == frames.CONTROL)]
     by_family = everything["family"].isin(measures.PRODUCTS).any()
     measured = data.commits_of(at, tuple(sorted(chosen["place"].unique())))
     measure, scale, panels, commits = _view_choices(
