@@ -262,12 +262,31 @@ def shape_label(model: str | None, tokens: int | None, tp: int | None) -> str:
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:&^=])")
 
+# Would turn the page's own words around too.
+_BIDI_CONTROLS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+# Looked for in the text that is left once the backslashes are gone.
+_MADE_LATE = re.compile(
+    r"""
+    (?<=:)(?=//)                         # http://…, a link
+    | (?<=www)(?=\.)                     # www.…, a link
+    | (?=@)                              # me@…, a link
+    | (?<=:)(?=[\w+/-]+:)                # :material/home:, :smile:
+    | (?<=-)(?=[->]) | (?<=[<>~])(?=[=-])  # ->, --, <=, arrows and signs
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_WORD_JOINER = "\N{WORD JOINER}"
+
 
 def escape(text: str) -> str:
     """``text`` so that Streamlit's Markdown shows it literally, on one line.
 
     Backslashes every mark that Markdown, GitHub's additions, LaTeX (``$``) and
-    Streamlit's directives (``:red[…]``, ``:material/…:``) react to; a newline
-    would end the paragraph and is a space instead.
+    Streamlit's directives (``:red[…]``) react to; a newline would end the
+    paragraph and is a space instead. Addresses, icons and arrows are made from
+    the text behind the backslashes: an invisible word joiner breaks those up.
+    Controls of the direction of writing are left out.
     """
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    shown = " ".join(_BIDI_CONTROLS.sub("", text).split())
+    return _MARKDOWN.sub(r"\\\1", _MADE_LATE.sub(_WORD_JOINER, shown))

@@ -49,11 +49,50 @@ def test_ratios_and_ages() -> None:
     assert wording.age(now + timedelta(days=1), now) == "just now"
 
 
-@given(st.text())
+JOINER = "\N{WORD JOINER}"
+BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+# What Streamlit's page looks for once Markdown has taken the backslashes away.
+MADE_LATE = re.compile(
+    r"https?://|www\.|[-.\w+]@[-\w]|:[-+\w/]+:|(?:^|\s)(?:<->|->|<-|--|>=|<=|~=)(?:\s|$)",
+    re.IGNORECASE,
+)
+
+
+def _seen(escaped: str) -> str:
+    """The text that a page has of an escaped one."""
+    return re.sub(r"\\(.)", r"\1", escaped)
+
+
+@given(st.text() | st.text("aw:/.@<>-=~ +1" + BIDI + JOINER))
 def test_escaped_text_is_the_text_with_every_mark_quoted(text: str) -> None:
     escaped = wording.escape(text)
-    assert re.sub(r"\\(.)", r"\1", escaped) == " ".join(text.split())
+    shown = " ".join("".join(c for c in text if c not in BIDI).split())
+    assert _seen(escaped).replace(JOINER, "") == shown.replace(JOINER, "")
     assert not re.search(r"(?<!\\)(?:\\\\)*[*_`<>\[\]$:~|#&]", escaped)
+    assert not MADE_LATE.search(_seen(escaped))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see http://evil.example/?q=1",
+        "HTTPS://evil.example",
+        "www.evil.example",
+        "me@evil.example",
+        ":material/home:",
+        ":+1:",
+        "a -> b",
+        "--",
+        "h\u202ettp\u200e://evil.example",
+    ],
+)
+def test_addresses_icons_and_arrows_are_broken_up(text: str) -> None:
+    assert not MADE_LATE.search(_seen(wording.escape(text)))
+
+
+def test_controls_of_the_direction_of_writing_are_left_out() -> None:
+    assert wording.escape(f"a{BIDI}b") == "ab"
+    assert wording.escape("שלום") == "שלום"
 
 
 @pytest.mark.parametrize(
