@@ -4,7 +4,7 @@ import gc
 
 import streamlit as st
 
-from dashboard.app import ahead, data, downloads, draw, navigation, notices
+from dashboard.app import ahead, data, downloads, draw, navigation, notices, scrolling
 
 _ALLOCATIONS = 20_000  # between two looks at the youngest objects
 
@@ -17,6 +17,7 @@ if gc.get_freeze_count() == 0:
     gc.set_threshold(_ALLOCATIONS)
 with data.one_opening() as opened, draw.remembering() as charts:
     page = st.navigation(pages, position="top")
+    scrolling.within_page()
     # Beyond what a page asks at first: a store may go while it is drawn.
     with notices.readable(data.store_address()):
         page.run()
