@@ -26,7 +26,10 @@ def first_pair(found: pd.DataFrame, options: list[str]) -> tuple[str, str]:
 
 
 def table(found: pd.DataFrame, one: str, other: str) -> pd.DataFrame:
-    """``other`` over ``one`` for all work that both have done, each at its newest commit."""
+    """``other`` over ``one`` for all work that both have done, each at its newest commit.
+
+    Numbers: ``One`` and ``Other`` in ``Unit``, and ``Ratio`` with its interval.
+    """
     sides = [_by_work(found, text) for text in (one, other)]
     both = [(sides[0][work], sides[1][work]) for work in sides[0] if work in sides[1]]
     if not both:
@@ -42,12 +45,12 @@ def table(found: pd.DataFrame, one: str, other: str) -> pd.DataFrame:
             {
                 "Benchmark": wording.family_title(_work_of(first)),
                 "Shape": first["shape"],
-                "One": wording.quantity(first["value"], str(first["unit"])),
-                "Other": wording.quantity(second["value"], str(second["unit"])),
+                "One": frames.number(first["value"]),
+                "Other": frames.number(second["value"]),
+                "Unit": str(first["unit"]),
                 "Ratio": frames.number(ratio["y"]),
-                "95 % interval": wording.ratio_interval(
-                    frames.number(ratio["y_low"]), frames.number(ratio["y_high"])
-                ),
+                "Low": frames.number(ratio["y_low"]),
+                "High": frames.number(ratio["y_high"]),
                 "One at": wording.short_hash(first["commit"]),
                 "Other at": wording.short_hash(second["commit"]),
             }

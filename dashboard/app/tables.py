@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from numbers import Integral, Real
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
@@ -65,7 +68,10 @@ def plain(frame: pd.DataFrame, narrow: Mapping[str, int] | None = None) -> None:
 
 def written(frame: pd.DataFrame) -> None:
     """A table of few rows as text of the page, which wraps, can be selected and searched, and
-    needs no code of its own in the browser; many rows as :func:`plain`, which scrolls."""
+    needs no code of its own in the browser; many rows as :func:`plain`.
+
+    Either scrolls by itself where it is wider than the page.
+    """
     if len(frame) > _MOST_WRITTEN:
         plain(frame)
     else:
@@ -73,20 +79,31 @@ def written(frame: pd.DataFrame) -> None:
 
 
 def as_markdown(frame: pd.DataFrame) -> str:
-    """A table in Markdown: numbers to the right, with separators; nothing in it is markup."""
-    numeric = [pd.api.types.is_numeric_dtype(frame[name]) for name in frame]
-    rows = [[_cell(row[name]) for name in row] for row in frames.records(frame)]
+    """A table in Markdown: numbers to the right, with separators; nothing in it is markup.
+
+    Truth values are yes or no; what is not finite is unknown, a dash. Names may repeat.
+    """
+    numeric = [
+        pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind)
+        for kind in frame.dtypes
+    ]
+    columns = [[_cell(value) for value in frame.iloc[:, at]] for at in range(frame.shape[1])]
     lines = [
-        [wording.escape(str(name)) or _BLANK for name in frame],
+        [wording.escape(str(name)) or _BLANK for name in frame.columns],
         ["---:" if right else ":---" for right in numeric],
-        *rows,
+        *zip(*columns, strict=True),
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, int):
-        return f"{value:,}"
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if isinstance(value, Real):
+        # 15 digits are what a float keeps of a decimal number.
+        return wording.escape(f"{value:,.15g}") if math.isfinite(value) else wording.NONE
     return wording.escape(frames.text(value)) or _BLANK
 
 
@@ -166,7 +183,7 @@ def verdict_table(
     span = summary.sparkline_span(list(shown["History"]))
     config = {
         "Verdict": st.column_config.TextColumn(width=112),
-        "Trend": st.column_config.TextColumn(width=56, help="Click a cell to open its trend."),
+        "Trend": st.column_config.TextColumn(width=56, help="Click for a link to its trend."),
         "Benchmark": st.column_config.TextColumn(width=138),
         "Base": st.column_config.NumberColumn(width=70),
         "Head": st.column_config.NumberColumn(width=70),
@@ -201,11 +218,31 @@ def verdict_table(
 
 
 def ratio_table(frame: pd.DataFrame) -> None:
-    """A table of text with a column ``Ratio`` that sorts as numbers."""
+    """Two sides with a column ``Ratio`` that sorts as numbers; all else is text.
+
+    Where it has a ``Unit``, ``One`` and ``Other`` are numbers of that unit, and ``Low`` and
+    ``High`` the ends of the ratio's interval.
+    """
     config = {"Ratio": st.column_config.NumberColumn(format=f"{wording.TIMES}%.3f")}
     st.dataframe(
-        frame, hide_index=True, column_config=config, row_height=_ROW, height=_height(frame)
+        sides_in_words(frame) if "Unit" in frame else frame,
+        hide_index=True,
+        column_config=config,
+        row_height=_ROW,
+        height=_height(frame),
     )
+
+
+def sides_in_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """The numbers of :func:`ratio_table` as text, each in the unit that suits its size."""
+    rows = frames.records(frame)
+    shown = frame.drop(columns=["Unit", "High"]).rename(columns={"Low": "95 % interval"})
+    for side in ("One", "Other"):
+        shown[side] = [wording.quantity(frames.number(r[side]), str(r["Unit"])) for r in rows]
+    shown["95 % interval"] = [
+        wording.ratio_interval(frames.number(r["Low"]), frames.number(r["High"])) for r in rows
+    ]
+    return shown
 
 
 def _ratio(cell: object) -> str:

@@ -34,8 +34,13 @@ def letters(chosen: pd.DataFrame) -> dict[str, str]:
     return dict(zip(map(str, ordered), names, strict=False))
 
 
-def legend(chosen: pd.DataFrame, named: dict[str, str]) -> pd.DataFrame:
-    """What each letter stands for, and how many series of which benchmarks have it."""
+def legend(
+    chosen: pd.DataFrame, named: dict[str, str], most: int | None = _MOST_NAMED
+) -> pd.DataFrame:
+    """What each letter stands for, and how many series of which benchmarks have it.
+
+    ``most`` benchmarks are named; ``None``: all of them.
+    """
     tiles = chosen["schedule"].map(tile)
     rows = []
     for text, letter in named.items():
@@ -45,7 +50,7 @@ def legend(chosen: pd.DataFrame, named: dict[str, str]) -> pd.DataFrame:
                 "": letter,
                 "Schedule": text,
                 "Series": int((tiles == text).sum()),
-                "Benchmarks": _some(headings, "; "),
+                "Benchmarks": _listed(headings, most),
             }
         )
     return pd.DataFrame(rows)
@@ -104,8 +109,11 @@ def _others(number: int) -> str:
     return f" and {wording.count(number, 'other')}" if number else ""
 
 
-def _some(names: list[str], between: str) -> str:
-    return between.join(names[:_MOST_NAMED]) + (f"{between}…" if len(names) > _MOST_NAMED else "")
+def _listed(names: list[str], most: int | None) -> str:
+    """The first names of a list, and how many more there are."""
+    told = names[:most]
+    rest = len(names) - len(told)
+    return "; ".join([*told, *([f"and {rest} more"] if rest else [])])
 
 
 def figures(points: pd.DataFrame) -> pd.DataFrame:
@@ -133,8 +141,13 @@ def in_order(points: pd.DataFrame) -> pd.DataFrame:
     return points.loc[order.sort_values(kind="stable").index]
 
 
-def changes(found: pd.DataFrame, commits: pd.DataFrame) -> pd.DataFrame:
-    """One row per commit and change of a choice, newest first, with the series that changed so."""
+def changes(
+    found: pd.DataFrame, commits: pd.DataFrame, most: int | None = _MOST_NAMED
+) -> pd.DataFrame:
+    """One row per commit and change of a choice, newest first, with the series that changed so.
+
+    ``most`` series are named; ``None``: all of them.
+    """
     moved = found[found["before"].notna()]
     told = [
         wording.schedule_change(str(before), str(after), without=_CUTS)
@@ -153,7 +166,7 @@ def changes(found: pd.DataFrame, commits: pd.DataFrame) -> pd.DataFrame:
                 "Subject": frames.text(subjects.get(commit)),
                 "Change": change,
                 "Series": len(names),
-                "Which": _some(names, "; "),
+                "Which": _listed(names, most),
             }
         )
     table = pd.DataFrame(rows)

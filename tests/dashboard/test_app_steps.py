@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from app_pages import charts_of, links, run_page, script, words
+from app_pages import charts_of, links, run_page, script, words, written
 from streamlit.testing.v1 import AppTest
 
 from dashboard.app import wording
@@ -160,3 +160,15 @@ def test_a_link_to_a_family_of_several_benchmarks_opens_them_all(
     headings = [head.value.replace("\\", "") for head in app.subheader]
     assert headings[:3] == ["First call, no cache", "Kernels compiled", "Registers a thread"]
     assert len(charts_of(app)) == 5
+
+
+def test_all_of_the_chosen_schedules_and_their_changes_can_be_saved(
+    open_page: OPEN, rich_store: Path
+) -> None:
+    app = open_page("tuning", rich_store)
+    changed = written(app)[-1]
+    cut = int(changed["Series"].iloc[0].replace(",", "")) - 3
+    assert changed["Which"].iloc[0].endswith(f"; and {cut} more")
+    offered = [button.proto.id for button in app.get("download_button")]
+    for name in ("schedules-chosen", "schedule-changes"):
+        assert [f"{name} {kind}" in "".join(offered) for kind in ("csv", "parquet")] == [True] * 2

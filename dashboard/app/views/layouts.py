@@ -24,6 +24,10 @@ _FIRST_FAMILIES = ("forward_entropy", "forward_backward", "forward")
 _HOVER = (("local", "measured as"), ("took", "time"), ("relative", "shown"), ("n", "rounds"))
 _ROWS = [f"CP {cp}" for cp in layouts.SPLITS]
 _COLUMNS = [f"TP {tp}" for tp in layouts.SPLITS]
+_EXPORTED = [
+    "model", "total", "tp", "cp", "tokens", "layouts", "measure", "shown", "value", "low", "high",
+    "unit", "rounds",
+]  # fmt: skip
 
 
 def render() -> None:
@@ -64,9 +68,9 @@ def render() -> None:
         group = ours[ours["group"] == family]
         partners = ours[ours["group"] == frames.CONTROL]
         shown = data.trend(at, frames.ids(group), frames.ids(partners), measure, (commit,), None)
-        _shapes(layouts.shapes(shown), measure, model)
+        _shapes(layouts.shapes(shown), shown, measure, model)
     else:
-        _maps(unfolded, measure)
+        _maps(unfolded, found, measure)
 
 
 def _choices(at: data.Source, ours: pd.DataFrame, machine: str) -> tuple[str, str, Measure, str]:
@@ -89,7 +93,7 @@ def _family_rank(family: str) -> tuple[int, str]:
     return (_FIRST_FAMILIES.index(family) if first else len(_FIRST_FAMILIES), family)
 
 
-def _shapes(found: pd.DataFrame, measure: Measure, model: str) -> None:
+def _shapes(found: pd.DataFrame, points: pd.DataFrame, measure: Measure, model: str) -> None:
     """One map of all models, while too few layouts are measured for maps of TP × CP."""
     ordered = found.sort_values("order", kind="stable")
     column = "took" if measure is Measure.ABSOLUTE else "relative"
@@ -115,12 +119,12 @@ def _shapes(found: pd.DataFrame, measure: Measure, model: str) -> None:
         cell=118,
     )
     draw.chart(drawn, described="Local shapes by model", width="content")
-    downloads.offer(ordered.drop(columns=["order", "value"]), "shapes")
+    downloads.offer(lambda: exported_shapes(ordered, points, measure), "shapes")
 
 
 def _better(measure: Measure) -> str:
     better = "Higher" if measure in frames.LOWER_IS_WORSE else "Lower"
-    return f"{better} is better; a darker cell is more."
+    return f"{better} is better; a stronger blue is more."
 
 
 def _domain(found: pd.DataFrame) -> list[float]:
@@ -129,7 +133,7 @@ def _domain(found: pd.DataFrame) -> list[float]:
     return [low, high if high > low else low + 1.0]
 
 
-def _maps(unfolded: pd.DataFrame, measure: Measure) -> None:
+def _maps(unfolded: pd.DataFrame, points: pd.DataFrame, measure: Measure) -> None:
     st.caption(
         f"{wording.count(len(unfolded), 'layout')} from "
         f"{wording.count(unfolded['series_id'].nunique(), 'measured local shape')}: CP cuts the "
@@ -151,5 +155,29 @@ def _maps(unfolded: pd.DataFrame, measure: Measure) -> None:
                 title=f"{total:,} tokens in all",
             )
             draw.chart(drawn, described=f"TP by CP at {total:,} tokens", width="content")
-    table = unfolded[["model", "total", "column", "row", "took", "relative", "local", "n"]]
-    downloads.offer(table.rename(columns={"column": "tp", "row": "cp"}), "layouts")
+    downloads.offer(lambda: exported(unfolded, points, measure), "layouts")
+
+
+def exported(unfolded: pd.DataFrame, points: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """The layouts of ``layouts.unfold(points)`` as numbers, to be saved.
+
+    ``shown`` is what ``measure`` says; ``value``, ``low`` and ``high`` are what was measured, in
+    ``unit``. ``tokens`` are those of one rank, ``total`` those of all.
+    """
+    table = unfolded[["series_id", "total"]].merge(points, on="series_id")
+    return _exported(table.assign(cp=table["total"] // table["tokens"].astype(int)), measure)
+
+
+def exported_shapes(found: pd.DataFrame, points: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """The local shapes of ``layouts.shapes(points)`` as numbers (see :func:`exported`), with the
+    layouts that each stands for."""
+    stands_for = dict(zip(found["order"], found["layouts"], strict=True))  # the same for all models
+    table = points[points["y"].notna() & points["tp"].notna()]
+    shapes = zip(table["tokens"].astype(int), table["tp"].astype(int), strict=True)
+    return _exported(table.assign(layouts=[stands_for[shape] for shape in shapes]), measure)
+
+
+def _exported(table: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    whole = dict.fromkeys(("tokens", "tp", "rounds"), "Int64")
+    named = table.astype(whole).assign(measure=measure.value, shown=table["y"])
+    return named[[name for name in _EXPORTED if name in named]]

@@ -9,6 +9,7 @@ from dashboard.app import (
     charts,
     data,
     details,
+    downloads,
     draw,
     filters,
     frames,
@@ -132,6 +133,10 @@ def _schedules(at: data.Source, machine: str, commits: tuple[str, ...]) -> None:
         "its tokens). A letter is a schedule; benchmarks that choose alike share a map."
     )
     tables.written(tuning.legend(now, named))
+    downloads.offer(
+        lambda: tuning.legend(now, named, most=None).rename(columns={"": "Letter"}),
+        "schedules-chosen",
+    )
     cells = tuning.choice_map(now, named)
     if not cells.empty:
         _maps(cells.sort_values("order", kind="stable"), len(named))
@@ -167,3 +172,4 @@ def _changes(found: pd.DataFrame, commits: pd.DataFrame) -> None:
         return
     st.caption("Newest commit first.")
     tables.written(moved)
+    downloads.offer(lambda: tuning.changes(found, commits, most=None), "schedule-changes")
