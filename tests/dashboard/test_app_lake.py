@@ -48,7 +48,7 @@ def test_new_data_of_a_lake_appears(
     lake: str, history: Any, tmp_path: Path, make_history: Any, recipe: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    app = run_page(monkeypatch, "trends", lake)
+    app = run_page(monkeypatch, "trends", lake, numbers="true")
     assert app.dataframe[0].value.shape == (2, 2 + 4)
     ingest(lake, make_history(tmp_path / "more", recipe(commits=2, seed=7)).results)
     app.run()
