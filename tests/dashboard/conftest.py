@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from app_pages import script
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 FAMILIES = {
@@ -261,6 +263,20 @@ def make_history() -> Callable[..., SyntheticHistory]:
 def history(tmp_path_factory: pytest.TempPathFactory) -> SyntheticHistory:
     """A default synthetic history; not to be changed by a test."""
     return write_history(tmp_path_factory.mktemp("synthetic") / "results")
+
+
+@pytest.fixture(scope="session")
+def rich() -> ModuleType:
+    """``rich_store.py``, a script beside this file."""
+    return script("rich_store")
+
+
+@pytest.fixture(scope="session")
+def rich_store(rich: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A synthetic store with everything that the pages show; not to be changed by a test."""
+    path: Path = tmp_path_factory.mktemp("rich") / "rich.duckdb"
+    rich.write_rich_store(path)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from app_pages import charted, charts_of, links, run_page, script, words, written
+from app_pages import charted, charts_of, links, run_page, words, written
 from streamlit.testing.v1 import AppTest
 
 from dashboard.app import navigation
@@ -22,20 +22,6 @@ OPEN = Callable[..., AppTest]
 NAMES = [entry.name for entry in navigation.PAGES]
 PUBLIC = ["samples", "nulls", "v1"]
 DATA = Path(__file__).parent / "data" / "asv"
-
-
-@pytest.fixture(scope="module")
-def rich() -> ModuleType:
-    """``rich_store.py``, a script beside this file."""
-    return script("rich_store")
-
-
-@pytest.fixture(scope="module")
-def rich_store(rich: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A synthetic store with everything that the pages show; not to be changed by a test."""
-    path: Path = tmp_path_factory.mktemp("rich") / "rich.duckdb"
-    rich.write_rich_store(path)
-    return path
 
 
 @pytest.fixture(scope="module", params=PUBLIC)

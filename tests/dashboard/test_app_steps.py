@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from app_pages import charts_of, links, run_page, script, words, written
+from app_pages import charts_of, links, run_page, words, written
 from streamlit.testing.v1 import AppTest
 
 from dashboard.app import wording
@@ -17,20 +17,6 @@ from dashboard.store import open_store
 from dashboard.store.ingest import ingest
 
 OPEN = Callable[..., AppTest]
-
-
-@pytest.fixture(scope="module")
-def rich() -> ModuleType:
-    """``rich_store.py``, a script beside this file."""
-    return script("rich_store")
-
-
-@pytest.fixture(scope="module")
-def rich_store(rich: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A synthetic store with everything that the pages show; not to be changed by a test."""
-    path: Path = tmp_path_factory.mktemp("rich") / "rich.duckdb"
-    rich.write_rich_store(path)
-    return path
 
 
 @pytest.fixture

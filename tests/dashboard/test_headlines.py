@@ -8,20 +8,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from app_pages import run_page, script, written
+from app_pages import run_page, written
 from typer.testing import CliRunner
 
 from dashboard.app import headlines
 from dashboard.cli import app
 from dashboard.errors import InputError
-
-
-@pytest.fixture(scope="module")
-def rich_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A synthetic store with everything that the tables show."""
-    path: Path = tmp_path_factory.mktemp("rich") / "rich.duckdb"
-    script("rich_store").write_rich_store(path)
-    return path
 
 
 def command(store: Path, *options: str) -> str:
