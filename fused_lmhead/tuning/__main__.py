@@ -174,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"out of time after {number - 1} of {len(cases)} cases", file=sys.stderr)
             break
         rule = tile_schedule(case.h, case.dtype.itemsize, gpu)
-        found = confirmed(search(case, gpu, device, options.samples), rule, 5, device)
+        found = confirmed(search(case, gpu, device, options.samples), rule, options.samples, device)
         by_head[case.kernel, case.h, case.v, case.entropy].append(found)
         torch.cuda.empty_cache()
         best = min(milliseconds for _, milliseconds in found.candidates)

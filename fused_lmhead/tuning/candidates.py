@@ -108,8 +108,8 @@ def pruned(
 ) -> tuple[Schedule, ...]:
     """Those that fit the GPU and the shape of ``m`` tokens, the rule's schedule first.
 
-    Where the specialised kernels serve, the plain ones of the same tile have nothing to win:
-    a core compiles one candidate, and sixteen of them do not wait for each other.
+    Where the specialised kernels serve, the plain ones of the same tile are left out: they do the
+    same with the tensor cores idle between tiles, and a core compiles one candidate at a time.
     """
     rule = tile_schedule(h, element_size, gpu)
 
