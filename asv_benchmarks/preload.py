@@ -1,8 +1,9 @@
-"""What torch and Triton import at their first use, imported once before asv forks.
+"""What torch and Triton do once a process, at their first use, done once before asv forks.
 
-Each benchmark process would otherwise import it anew: ``torch.autograd.grad`` with
-upstream gradients pulls in sympy, a checkpoint pulls in dynamo. None of it calls CUDA,
-whose context would not survive the fork.
+Each benchmark process would otherwise do it anew: ``torch.autograd.grad`` with upstream
+gradients imports sympy, a checkpoint imports dynamo, Triton's first compilation hashes its
+own library of 400 MB (0.3 s) and keeps the hash. None of it calls CUDA, whose context would
+not survive the fork. The families that time such first calls start fresh interpreters.
 """
 
 from __future__ import annotations
@@ -16,5 +17,8 @@ import torch.utils.checkpoint  # noqa: F401
 
 if os.environ.get("LMHEAD_BENCH_DEVICE") == "gpu":
     with contextlib.suppress(ImportError):
-        import triton
-        import triton.tools.tensor_descriptor  # noqa: F401
+        import triton.tools.tensor_descriptor
+        from triton.runtime.cache import triton_key
+
+        triton_key()
+        import triton.experimental.gluon.language.nvidia.hopper  # noqa: F401
