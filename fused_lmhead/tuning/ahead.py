@@ -15,6 +15,7 @@ Jobs = dict[tuple[object, ...], Job]
 """By all that their code depends on."""
 
 _META = torch.device("meta")
+_M = 2  # tokens: one row alone counts as contiguous whatever its strides
 
 _done: set[tuple[object, ...]] = set()
 
@@ -24,7 +25,7 @@ def forward_jobs(h: int, v: int, dtype: torch.dtype, entropy: bool, tile: Schedu
     key = (h, v, dtype, entropy, tile)
     return {
         ("tiles", *key): partial(_tiles, *key),
-        ("merge", *key): partial(_merge, *key),
+        ("merge", v, entropy, tile.block_n): partial(_merge, v, entropy, tile),
     }
 
 
@@ -53,10 +54,8 @@ def _tiles(
     tile_partials(hidden_mH, weight_VH, target_m, room, logit_m, 1.0, entropy, tile, launch=launch)
 
 
-def _merge(
-    h: int, v: int, dtype: torch.dtype, entropy: bool, tile: Schedule, launch: Launch
-) -> None:
-    _, _, target_m, statistics = _inputs(h, v, dtype, entropy)
+def _merge(v: int, entropy: bool, tile: Schedule, launch: Launch) -> None:
+    target_m, statistics = _rows(entropy)
     merge_partials(_partials(v, tile), target_m, statistics, v, 1.0, tile, launch=launch)
 
 
@@ -83,12 +82,15 @@ def _gradient(
 def _inputs(
     h: int, v: int, dtype: torch.dtype, entropy: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Statistics]:
-    """Two tokens, since one row alone counts as contiguous whatever its strides."""
-    hidden_MH = torch.empty(2, h, dtype=dtype, device=_META)
+    hidden_MH = torch.empty(_M, h, dtype=dtype, device=_META)
     weight_VH = torch.empty(v, h, dtype=dtype, device=_META)
-    target_M = torch.empty(2, dtype=torch.int64, device=_META)
-    return hidden_MH, weight_VH, target_M, Statistics.empty(hidden_MH, entropy)
+    return hidden_MH, weight_VH, *_rows(entropy)
+
+
+def _rows(entropy: bool) -> tuple[torch.Tensor, Statistics]:
+    target_M = torch.empty(_M, dtype=torch.int64, device=_META)
+    return target_M, Statistics.empty(target_M, entropy)
 
 
 def _partials(v: int, tile: Schedule) -> torch.Tensor:
-    return torch.empty(2 * 3 * ceil_div(v, tile.block_n), device=_META)
+    return torch.empty(_M * 3 * ceil_div(v, tile.block_n), device=_META)

@@ -19,7 +19,8 @@ from fused_lmhead.calls import Launch, compile_only, on
 # shared memory, ptxas), a failed pass, a shape that a lowering does not accept.
 FAILURES = (TritonError, RuntimeError, ValueError, AssertionError, IndexError)
 
-_starting, _loading = threading.Lock(), threading.Lock()
+_starting = threading.Lock()
+_loading: dict[int, threading.Lock] = {}
 
 Job = Callable[[Launch], None]
 """Passes each of its kernels to the launcher that it is given."""
@@ -30,10 +31,12 @@ def compile_and_load(kernel: Any, grid: tuple[int, ...], /, *args: Any, **option
     with _starting:
         # A kernel's own cache appears at its first use: two threads would make two, lose one.
         kernel.device_caches[triton.runtime.driver.active.get_current_device()]
+        loading = _loading.setdefault(id(kernel), threading.Lock())
     compiled = compile_only(kernel, grid, *args, **options)
     if compiled is not None:
-        # One at a time: all candidates share one launcher, which the first of them builds.
-        with _loading:
+        # One of a kernel at a time: its candidates share a launcher, which the first of them has
+        # a C compiler build.
+        with loading:
             compiled.run  # noqa: B018 - a property that loads
 
 

@@ -12,15 +12,10 @@ from collections.abc import Sequence
 
 import torch
 
-from fused_lmhead.calls import (
-    Launch,
-    launch_now,
-    logit_gradient,
-    merge_partials,
-    tile_partials,
-)
+from fused_lmhead.calls import logit_gradient, merge_partials, tile_partials
 from fused_lmhead.problem import Normaliser, Statistics
 from fused_lmhead.schedules import Gpu, Schedule, ceil_div, columns_per_split
+from fused_lmhead.tuning.ahead import Jobs, backward_jobs, forward_jobs
 from fused_lmhead.tuning.cases import MOST_TOKENS, Case
 
 _LARGEST_PRODUCT = 2**44
@@ -57,8 +52,12 @@ class Contest(ABC):
         self.target_m = torch.randint(0, case.v, (self.m,), generator=generator, device=device)
 
     @abstractmethod
-    def launch(self, tile: Schedule, launch: Launch = launch_now) -> None:
-        """What is timed, or compiled."""
+    def jobs(self, tile: Schedule) -> Jobs:
+        """What has to be compiled for ``launch``; candidates may have some of it in common."""
+
+    @abstractmethod
+    def launch(self, tile: Schedule) -> None:
+        """What is timed."""
 
     @abstractmethod
     def poison(self) -> None:
@@ -90,7 +89,11 @@ class ForwardContest(Contest):
         self._statistics = Statistics.empty(self.hidden_mH, case.entropy)
         self._expected: list[torch.Tensor] = []
 
-    def launch(self, tile: Schedule, launch: Launch = launch_now) -> None:
+    def jobs(self, tile: Schedule) -> Jobs:
+        case = self.case
+        return forward_jobs(case.h, case.v, case.dtype, case.entropy, tile)
+
+    def launch(self, tile: Schedule) -> None:
         found = self._statistics
         tile_partials(
             self.hidden_mH,
@@ -101,9 +104,8 @@ class ForwardContest(Contest):
             1.0,
             self.case.entropy,
             tile,
-            launch=launch,
         )
-        merge_partials(self._partials, self.target_m, found, self.case.v, 1.0, tile, launch=launch)
+        merge_partials(self._partials, self.target_m, found, self.case.v, 1.0, tile)
 
     def _results(self) -> list[torch.Tensor]:
         return [value for value in self._statistics if isinstance(value, torch.Tensor)]
@@ -150,7 +152,11 @@ class BackwardContest(Contest):
         n = int(self.work(tile))
         return self._room[: self.m * n].view(self.m, n)
 
-    def launch(self, tile: Schedule, launch: Launch = launch_now) -> None:
+    def jobs(self, tile: Schedule) -> Jobs:
+        case = self.case
+        return backward_jobs(case.h, case.v, case.dtype, case.entropy, tile)
+
+    def launch(self, tile: Schedule) -> None:
         logit_gradient(
             self.hidden_mH,
             self.weight_VH,
@@ -162,7 +168,6 @@ class BackwardContest(Contest):
             0,
             1.0,
             tile,
-            launch=launch,
         )
 
     def poison(self) -> None:

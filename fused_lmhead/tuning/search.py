@@ -109,9 +109,13 @@ def measure(contest: Contest, timer: Timer, samples: int) -> Callable[[Schedule]
     best = math.inf
 
     def prepare() -> None:
-        jobs = [partial(contest.launch, tile) for tile in contest.candidates]
-        outcomes = compile_together(jobs, contest.device)
-        failures.update(zip(contest.candidates, outcomes, strict=True))
+        own = {tile: contest.jobs(tile) for tile in contest.candidates}
+        jobs = {key: job for its in own.values() for key, job in its.items()}
+        outcomes = dict(
+            zip(jobs, compile_together(list(jobs.values()), contest.device), strict=True)
+        )
+        for tile, its in own.items():
+            failures[tile] = next(filter(None, map(outcomes.get, its)), None)
         # The rule's results are taken as right; the next one's only where it cannot run at all.
         for tile in contest.candidates:
             if failures[tile] is None:

@@ -86,6 +86,11 @@ def test_a_warmed_head_compiles_nothing_for_other_lengths_and_is_looked_up(witho
         "merge_kernel": 5,
         "logit_gradient_kernel": 20,
     }
+    # Three candidates, two of them as wide: their merge is the same.
+    assert seen["searched"] == {
+        "forward": {"ahead": ["merge_kernel"] * 2 + ["partials_kernel"] * 3, "run": []},
+        "backward": {"ahead": ["logit_gradient_kernel"] * 3, "run": []},
+    }
 
     microseconds = seen["microseconds"]
     print(microseconds)

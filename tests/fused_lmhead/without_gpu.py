@@ -86,8 +86,30 @@ def compilations() -> dict[str, Any]:
         "warmed length": since(lambda: step(100, h, v)),
         "other lengths": since(lambda: [step(m, h, v) for m in (1, 77, 128, 300)]),
         "launched": dict(launched),
+        "searched": {kernel: searched(kernel) for kernel in ("forward", "backward")},
         "microseconds": host_time(h, v),
     }
+
+
+def searched(kernel: Any) -> dict[str, list[str]]:
+    """What a search compiles ahead for candidates that differ in little, and what it compiles
+    when it runs them."""
+    from fused_lmhead.schedules import HOPPER, Schedule
+    from fused_lmhead.tuning.cases import Case
+    from fused_lmhead.tuning.contest import contest_of
+    from fused_lmhead.tuning.search import measure
+
+    bands, narrow = (Schedule(128, 128, 32, g, 8, 2) for g in (1, 2)), (64, 64, 32, 4, 4, 2)
+    tiles = (*bands, Schedule(*narrow))
+    case = Case.of(kernel, HOPPER, 512, 64, 1000, torch.bfloat16, True)
+    contest = contest_of(case, tiles, HOPPER, torch.device("cpu"))
+    trial = measure(contest, lambda run, samples: 1.0, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nothing computes: the results are wrong
+        return {
+            "ahead": since(lambda: trial(tiles[0])),
+            "run": since(lambda: [contest.launch(tile) for tile in tiles]),
+        }
 
 
 def host_time(h: int, v: int) -> dict[str, float]:
