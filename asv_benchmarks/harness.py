@@ -81,10 +81,10 @@ class Family(Frame, abstract=True):
         if self.part != workload:
             self.record.measured_tokens = self.part.tokens
         self.call = self.prepare(package, self.part, device)
-        fraction = planted_fraction(self.handover.commit)
+        length = nominal_ms(self.part, self.work)
+        fraction = planted_fraction(self.handover.commit, length)
         if fraction and self.plantable:
             self.record.planted = fraction
-            length = nominal_ms(self.part, self.work)
             self.call = with_extra_work(self.call, self.part, length, fraction, device)
         self.call()
 

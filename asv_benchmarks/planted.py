@@ -1,13 +1,14 @@
 """A slowdown of a known size, planted to see whether it is found: ``asv_benchmarks.proof``.
 
-``LMHEAD_BENCH_PLANT=<commit>:<fraction>`` makes every planted call of that commit, and
-of no other, do ``fraction`` more work: the product of the call's hidden states with as
-many more rows of the vocabulary. Records say so (``planted``).
+``LMHEAD_BENCH_PLANT=<commit>[,<commit>…]:<fraction>[,<fraction>]`` makes every plantable
+call of those commits, and of no other, do a fraction more work: the product of the call's
+hidden states with as many more rows of the vocabulary. The first fraction is for the calls
+whose times hold stillest, of 2 to 20 ms by their shape, the second for the others.
+Records say so (``planted``).
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -20,23 +21,32 @@ if TYPE_CHECKING:
 
 VARIABLE = "LMHEAD_BENCH_PLANT"
 
+STILLEST_MS = (2.0, 20.0)
 
-def planted_fraction(commit: str, environ: Mapping[str, str] = os.environ) -> float | None:
-    """The fraction of extra work for ``commit``; None where none is planted.
+
+def planted_fraction(
+    commit: str, length_ms: float, environ: Mapping[str, str] = os.environ
+) -> float | None:
+    """The fraction of extra work for a call of ``commit``; None where none is planted.
 
     Raises ValueError where the variable is malformed.
     """
     value = environ.get(VARIABLE)
     if not value:
         return None
-    planted, _, fraction = value.partition(":")
+    commits, _, fractions = value.partition(":")
     try:
-        size = float(fraction)
+        sizes = [float(fraction) for fraction in fractions.split(",")]
     except ValueError:
-        size = math.nan
-    if not 0 < size < 10:
-        raise ValueError(f"{VARIABLE}={value!r} is not <commit>:<fraction>")
-    return size if planted == commit else None
+        sizes = []
+    if len(sizes) not in (1, 2) or not all(0 < size < 10 for size in sizes):
+        raise ValueError(
+            f"{VARIABLE}={value!r} is not <commit>[,<commit>…]:<fraction>[,<fraction>]"
+        )
+    if commit not in commits.split(","):
+        return None
+    least, end = STILLEST_MS
+    return sizes[0] if least <= length_ms < end else sizes[-1]
 
 
 def extra_rows(workload: Workload, length_ms: float, fraction: float) -> int:

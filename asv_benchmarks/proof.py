@@ -1,15 +1,16 @@
 """How still the numbers hold and which slowdowns they tell: code measured against itself.
 
-    python -m asv_benchmarks.proof take FOLDER --commit REV --comparisons 20 --minutes 9
+    python -m asv_benchmarks.proof take FOLDER --commit REV --comparisons 10 --minutes 9
     python -m asv_benchmarks.proof report FOLDER [FOLDER …] > proof.md
 
-``take`` clones the repository into FOLDER and adds three commits with the tree of REV:
-``base`` and ``head``, which are alike, and ``planted``, whose calls do a known share of
-extra work (``planted.py``). A comparison measures all three, their rounds interleaved, and
-keeps its results in a folder of its own. One that its time does not suffice for is not
-begun, and one that was cut short is taken anew: none spans two sittings. Only
-FOLDER/comparisons has to be kept from one sitting to the next. ``report`` reads what is
-complete (``proof_report.py``). Give each GPU its own FOLDER.
+``take`` clones the repository into FOLDER and adds commits with the tree of REV: ``base``
+and ``head``, which are alike, and ``planted`` and ``twin``, whose calls do a known share of
+extra work (``planted.py``). A sitting measures all of them, their rounds interleaved, and
+keeps its results in a folder of its own: two comparisons of what is alike, two of what is
+slower. One that its time does not suffice for is not begun, and one that was cut short is
+taken anew: none is spread over two calls of ``take``. Only FOLDER/comparisons has to be
+kept from one call to the next. ``report`` lets ``lmhead-perf check`` judge what is complete
+and sums it up (``proof_report.py``). Give each GPU its own FOLDER.
 """
 
 from __future__ import annotations
@@ -22,46 +23,40 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asv_benchmarks import tiers
 from asv_benchmarks.planted import VARIABLE
-from asv_benchmarks.proof_report import Comparison, load, report
-from asv_benchmarks.sweep import ASV_START_S, expected_s
-from asv_benchmarks.workloads import Workload
+from asv_benchmarks.proof_report import COMPLETE, PAIRS, Sitting, load, report
+from asv_benchmarks.sweep import ASV_START_S, REMAINS, expected_s
 
-ULTRA = Workload("nemotron-ultra", 8192, 1)
-
-# All families, from 0.01 ms to 40 ms.
+# Every family, from 0.01 ms to 40 ms; what is planted can be told in the first set only.
 SETS: dict[str, tuple[tiers.Selection, ...]] = {
     "warm": (
         tiers.select((tiers.TINY,), tiers.FORWARD),
-        tiers.select((tiers.SMALL,), tiers.FORWARD_ENTROPY, tiers.CONTROL, tiers.HOST),
-        tiers.select((tiers.SMALL,), tiers.ACCURACY[0]),
+        tiers.select((tiers.SMALL,), tiers.FORWARD_ENTROPY, tiers.CONTROL, tiers.TWO_PASS_BACKWARD),
         tiers.select(
             (tiers.SUPER_TP4,),
             tiers.FORWARD_ENTROPY,
             tiers.FORWARD_BACKWARD_ENTROPY,
-            tiers.TWO_PASS_BACKWARD,
             tiers.FIVE_STAGES,
             tiers.CHUNKED,
             tiers.MATERIALISED,
-            tiers.MATERIALISED_BACKWARD,
-            tiers.MEMORY[0],
         ),
-        tiers.active(tiers.SUPER_TP4, (23,), tiers.ACTIVE),
-        tiers.select((tiers.SUPER,), tiers.FORWARD, tiers.CONTROL, tiers.TWO_PASS),
+        tiers.select((tiers.SUPER,), tiers.TWO_PASS),
         tiers.select((tiers.QWEN,), tiers.FORWARD_BACKWARD),
-        tiers.select((ULTRA,), tiers.FORWARD_ENTROPY),
+    ),
+    "other": (
+        tiers.select((tiers.SMALL,), tiers.HOST, tiers.ACCURACY[0]),
+        tiers.select((tiers.SUPER_TP4,), tiers.MEMORY[0]),
         tiers.BANDWIDTH_OF_4_GIB,
     ),
     "cold": (tiers.select((tiers.PROBE,), *tiers.COMPILE),),
     "smoke": (tiers.select((tiers.TINY,), tiers.FORWARD, tiers.FORWARD_ENTROPY, tiers.CONTROL),),
 }
 
-COMPLETE = "complete.json"
 IDENTITY = {
     "GIT_AUTHOR_NAME": "proof",
     "GIT_AUTHOR_EMAIL": "proof@localhost",
@@ -76,12 +71,18 @@ class ProofError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """The commit that is measured, and the three of its tree."""
+    """The commit that is measured, and those of its tree."""
 
     measured: str
     base: str
     head: str
     planted: str
+    twin: str
+
+    def sides(self, planted: bool) -> dict[str, str]:
+        """The commits to be measured by their names, with or without the slower ones."""
+        alike = {"base": self.base, "head": self.head}
+        return alike | ({"planted": self.planted, "twin": self.twin} if planted else {})
 
 
 def run(command: Sequence[str], where: Path, **variables: str) -> str:
@@ -103,7 +104,7 @@ def run(command: Sequence[str], where: Path, **variables: str) -> str:
 
 
 def prepare(folder: Path, repository: Path, revision: str) -> tuple[Path, Commits]:
-    """The clone in ``folder`` and its three commits, which have the same hashes anywhere.
+    """The clone in ``folder`` and its commits, which have the same hashes anywhere.
 
     The suite that measures is that of ``revision`` too.
     """
@@ -117,7 +118,7 @@ def prepare(folder: Path, repository: Path, revision: str) -> tuple[Path, Commit
     dated = {**IDENTITY, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
     made = {"measured": commit}
     parent = commit
-    for name in ("base", "head", "planted"):
+    for name in ("base", "head", "planted", "twin"):
         tree = f"{commit}^{{tree}}"
         message = f"proof: {name}"
         parent = run(["git", "commit-tree", tree, "-p", parent, "-m", message], clone, **dated)
@@ -127,13 +128,13 @@ def prepare(folder: Path, repository: Path, revision: str) -> tuple[Path, Commit
 
 
 def take_one(folder: Path, clone: Path, commits: Commits, options: argparse.Namespace) -> float:
-    """One comparison into ``folder``; returns its seconds. Raises ProofError."""
+    """One sitting into ``folder``; returns its seconds. Raises ProofError."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     started = time.monotonic()
     hashes = folder / "commits"
-    alike = (commits.base, commits.head, commits.planted)
-    hashes.write_text("\n".join(alike) + "\n", encoding="utf-8")
+    sides = commits.sides(bool(options.plant))
+    hashes.write_text("".join(f"{commit}\n" for commit in sides.values()), encoding="utf-8")
     conf = json.loads((clone / "asv.conf.json").read_text(encoding="utf-8"))
     conf["results_dir"] = str((folder / "results").absolute())
     # Beside the suite: asv finds repository, plugin and benchmarks from the file's folder.
@@ -144,13 +145,15 @@ def take_one(folder: Path, clone: Path, commits: Commits, options: argparse.Name
     command += [f"HASHFILE:{hashes.absolute()}", "--interleave-rounds"]
     command += ["--machine", options.machine, "--attribute", f"rounds={options.rounds}"]
     command += ["--bench", tiers.expression_of(pairs)]
-    planted = f"{commits.planted}:{options.plant}"
+    environ = dict(os.environ)
+    if options.plant:
+        environ[VARIABLE] = f"{commits.planted},{commits.twin}:{','.join(map(str, options.plant))}"
     log = folder / "asv.log"
     with log.open("w", encoding="utf-8") as output:
         done = subprocess.run(
             command,
             cwd=clone,
-            env={**os.environ, VARIABLE: planted},
+            env=environ,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -161,39 +164,48 @@ def take_one(folder: Path, clone: Path, commits: Commits, options: argparse.Name
         raise ProofError(f"asv ended with {done.returncode}: {words[-1] if words else ''} ({log})")
     seconds = time.monotonic() - started
     complete = {
-        **asdict(commits),
+        "measured": commits.measured,
+        "sides": sides,
         "set": options.set,
         "plant": options.plant,
-        "threshold": options.threshold,
         "rounds": options.rounds,
         "seconds": round(seconds, 1),
-        "verdicts": {
-            side: check(folder, clone, commits.base, getattr(commits, side), options.threshold)
-            for side in ("head", "planted")
-        },
     }
     (folder / COMPLETE).write_text(json.dumps(complete), encoding="utf-8")
     return seconds
 
 
-def check(
-    folder: Path, clone: Path, base: str, head: str, threshold: float
-) -> dict[str, str] | None:
-    """What ``lmhead-perf check`` says of each series; None where it is not installed."""
+def judged(folders: Iterable[Path], threshold: float) -> None:
+    """Have each complete sitting checked that is not, wherever its numbers were taken.
+
+    ``threshold``: the check's, in percent. Raises ProofError where a check fails, or where
+    lmhead-perf is not installed.
+    """
+    for folder in folders:
+        for mark in sorted(folder.glob(f"comparisons/*/{COMPLETE}")):
+            complete = json.loads(mark.read_text(encoding="utf-8"))
+            if complete.get("threshold") == threshold:
+                continue
+            sides = complete["sides"]
+            complete["verdicts"] = {
+                f"{base} {head}": check(mark.parent, sides[base], sides[head], threshold)
+                for base, head in PAIRS
+                if base in sides and head in sides
+            }
+            complete["threshold"] = threshold
+            mark.write_text(json.dumps(complete), encoding="utf-8")
+
+
+def check(folder: Path, base: str, head: str, threshold: float) -> dict[str, str]:
+    """What ``lmhead-perf check`` says of each series of a sitting."""
     command = [sys.executable, "-c", "from dashboard.cli import main; main()"]
     store = ["--store", str((folder / "store.duckdb").absolute())]
-    try:
-        run([*command, "ingest", str((folder / "results").absolute()), *store], clone)
-    except ProofError as error:
-        if "ModuleNotFoundError" in str(error):
-            return None
-        raise
+    run([*command, "ingest", str((folder / "results").absolute()), *store], Path.cwd())
     output = (folder / f"verdict-{head[:8]}.json").absolute()
     asked = ["--base", base, "--head", head, "--threshold", str(threshold)]
     shown = ["--format", "json", "--output", str(output)]
     done = subprocess.run(
         [*command, "check", *asked, *store, *shown],
-        cwd=clone,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -210,14 +222,14 @@ def series_name(series: dict[str, Any]) -> str:
     return f"{series['benchmark']}({', '.join(map(repr, series['params'].values()))})"
 
 
-def expected(name: str, rounds: int) -> float:
-    """About how many seconds a comparison takes, before one has been taken."""
+def expected(name: str, rounds: int, sides: int) -> float:
+    """About how many seconds a sitting takes, before one has been taken."""
     series = [pair for part in SETS[name] for pair in part.series()]
-    return 3 * rounds * (ASV_START_S / 2 + sum(map(expected_s, series)))
+    return ASV_START_S + sides * rounds * sum(map(expected_s, series))
 
 
 def take(options: argparse.Namespace) -> int:
-    """Take comparisons until there are enough or the time is up; how many are missing."""
+    """Take sittings until there are enough or the time is up; how many are missing."""
     ends = time.monotonic() + options.minutes * 60
     clone, commits = prepare(options.folder, Path.cwd(), options.commit)
     root = options.folder / "comparisons"
@@ -225,7 +237,7 @@ def take(options: argparse.Namespace) -> int:
     missing = [n for n in numbers if not (root / f"{options.set}-{n:03}" / COMPLETE).exists()]
     seconds = max(
         (c.seconds for c in load([options.folder]) if c.set == options.set),
-        default=expected(options.set, options.rounds),
+        default=expected(options.set, options.rounds, len(commits.sides(bool(options.plant)))),
     )
     for number in list(missing):
         if time.monotonic() + seconds * 1.05 > ends:
@@ -233,13 +245,13 @@ def take(options: argparse.Namespace) -> int:
         folder = root / f"{options.set}-{number:03}"
         seconds = take_one(folder, clone, commits, options)
         missing.remove(number)
-        print(f"comparison {number} of {options.comparisons}: {seconds:.0f} s", file=sys.stderr)
-    print(f"{len(missing)} of {options.comparisons} comparisons are missing", file=sys.stderr)
+        print(f"sitting {number} of {options.comparisons}: {seconds:.0f} s", file=sys.stderr)
+    print(f"{len(missing)} of {options.comparisons} sittings are missing", file=sys.stderr)
     return len(missing)
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
-    """Exit status 0 when done, 3 where comparisons are missing, 1 where none can be taken."""
+    """Exit status 0 when done, 3 where sittings are missing, 1 where none can be taken."""
     parser = argparse.ArgumentParser(
         prog="python -m asv_benchmarks.proof", description=(__doc__ or "").split("\n", 1)[0]
     )
@@ -247,25 +259,31 @@ def main(arguments: Iterable[str] | None = None) -> int:
     taking = commands.add_parser("take", help="measure; can be resumed")
     taking.add_argument("folder", type=Path)
     taking.add_argument("--commit", default="HEAD", metavar="REV")
-    taking.add_argument("--comparisons", type=int, default=20)
+    taking.add_argument("--comparisons", type=int, default=10, help="sittings")
     taking.add_argument("--minutes", type=float, default=9.0)
     taking.add_argument("--rounds", type=int, default=3, help="processes a series and commit")
     taking.add_argument("--set", choices=sorted(SETS), default="warm")
-    taking.add_argument("--plant", type=float, default=0.01, help="share of extra work")
-    taking.add_argument("--threshold", type=float, default=0.5, help="of the check, in percent")
+    taking.add_argument(
+        "--plant",
+        type=float,
+        nargs="*",
+        default=[0.01, 0.03],
+        help="share of extra work: of calls of 2 to 20 ms, of others; nothing: none",
+    )
     taking.add_argument("--machine", default="proof", help="asv's name of this machine")
     reporting = commands.add_parser("report", help="Markdown of what is complete")
     reporting.add_argument("folder", type=Path, nargs="+")
+    reporting.add_argument("--threshold", type=float, default=0.5, help="of the check, in percent")
     options = parser.parse_args(None if arguments is None else list(arguments))
-    if options.command == "report":
-        found: list[Comparison] = load(options.folder)
+    try:
+        if options.command == "take":
+            return REMAINS if take(options) else 0
+        judged(options.folder, options.threshold)
+        found: list[Sitting] = load(options.folder)
         if not found:
-            print(f"proof: no complete comparison in {options.folder[0]}", file=sys.stderr)
-            return 1
+            raise ProofError(f"no complete sitting in {options.folder[0]}")
         print(report(found))
         return 0
-    try:
-        return 3 if take(options) else 0
     except ProofError as error:
         print(f"proof: {error}", file=sys.stderr)
         return 1

@@ -1,8 +1,9 @@
-"""What a proof's comparisons say, from their rounds alone.
+"""What a proof's sittings say, from their rounds and their checks.
 
-A *run value* is the median of a series' rounds at one commit of one comparison. ``base``
-and ``head`` run the same code: their run values give the spread, and what separates a pair
-of them is noise. ``planted`` does a known share of extra work.
+A *run value* is the median of a series' rounds at one commit of one sitting. ``base`` and
+``head`` run the same code: their run values give the spread. ``planted`` and ``twin`` do a
+known share of extra work on top, the same in both. What separates a pair that is alike is
+noise.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,49 +26,67 @@ KINDS = (("under 2 ms", 2.0, 0.015), ("2 to 20 ms", 20.0, 0.005), ("over 20 ms",
 COLD = ("cold", 0.15)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One complete comparison: run values by side and series, and the check's verdicts.
+COMPLETE = "complete.json"
 
-    ``sides`` are base, head and planted; ``verdicts`` those of head and planted against
-    base, None where no check was made. ``facts`` are of each series: family, unit.
+ALIKE = (("base", "head"), ("planted", "twin"))
+SLOWER = (("base", "planted"), ("head", "twin"))
+PAIRS = (*ALIKE, *SLOWER)
+"""The comparisons of a sitting, no two of a kind with a side in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """One complete sitting: run values by side and series, and the checks' verdicts.
+
+    ``sides`` are base and head, and planted and twin where something was planted;
+    ``verdicts`` those of a pair's second against its first, by ``first second``.
+    ``facts`` are of each series: family, unit; ``planted`` its extra work, as a fraction.
     """
 
     set: str
-    plant: float
-    threshold: float
     rounds: int
     seconds: float
+    threshold: float | None
     gpu: str
     gpu_uuid: str
     commit: str
     sides: Mapping[str, Mapping[str, float]]
-    verdicts: Mapping[str, Mapping[str, str] | None]
+    verdicts: Mapping[str, Mapping[str, str]]
     facts: Mapping[str, tuple[str, str]]
-    planted: frozenset[str]
+    planted: Mapping[str, float]
+
+    def pairs(self, name: str, which: Iterable[tuple[str, str]]) -> list[tuple[float, float]]:
+        """The run values of a series in the pairs that have both."""
+        both = [(self.sides.get(base, {}), self.sides.get(head, {})) for base, head in which]
+        return [(base[name], head[name]) for base, head in both if name in base and name in head]
+
+    def called(self, name: str, which: Iterable[tuple[str, str]]) -> list[str]:
+        """What the checks of these pairs say of a series."""
+        checks = [self.verdicts.get(f"{base} {head}", {}) for base, head in which]
+        return [check[name] for check in checks if name in check]
 
 
-def load(folders: Iterable[Path]) -> list[Comparison]:
-    """The complete comparisons below the folders, in the order of their names."""
+def load(folders: Iterable[Path]) -> list[Sitting]:
+    """The complete sittings below the folders, in the order of their names."""
     found = []
     for folder in folders:
-        for mark in sorted(folder.glob("comparisons/*/complete.json")):
+        for mark in sorted(folder.glob(f"comparisons/*/{COMPLETE}")):
             lines = [
                 json.loads(line)
                 for path in sorted(mark.parent.glob("results/rounds/*.jsonl"))
                 for line in filter(None, path.read_text(encoding="utf-8").split("\n"))
             ]
-            found.append(comparison(json.loads(mark.read_text(encoding="utf-8")), lines))
+            found.append(sitting(json.loads(mark.read_text(encoding="utf-8")), lines))
     return found
 
 
-def comparison(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> Comparison:
-    """One comparison from its mark and the lines of its rounds; failed rounds are left out."""
-    side_of = {complete[side]: side for side in ("base", "head", "planted")}
+def sitting(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> Sitting:
+    """One sitting from its mark and the lines of its rounds; failed rounds are left out."""
+    side_of = {commit: side for side, commit in complete["sides"].items()}
     values: dict[str, dict[str, list[float]]] = {
         side: defaultdict(list) for side in side_of.values()
     }
-    facts, planted = {}, set()
+    facts, planted = {}, {}
     gpu, uuid = "CPU", ""
     for line in lines:
         if line["status"] != "ok":
@@ -77,13 +96,12 @@ def comparison(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) 
         facts[name] = (line["family"], line["unit"])
         gpu, uuid = line["gpu"] or gpu, line["gpu_uuid"] or uuid
         if line.get("planted"):
-            planted.add(name)
-    return Comparison(
+            planted[name] = float(line["planted"])
+    return Sitting(
         set=complete["set"],
-        plant=complete["plant"],
-        threshold=complete["threshold"],
         rounds=complete["rounds"],
         seconds=complete["seconds"],
+        threshold=complete.get("threshold"),
         gpu=gpu,
         gpu_uuid=uuid,
         commit=complete["measured"],
@@ -91,20 +109,21 @@ def comparison(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) 
             side: {name: statistics.median(rounds) for name, rounds in series.items()}
             for side, series in values.items()
         },
-        verdicts=complete["verdicts"],
+        verdicts=complete.get("verdicts", {}),
         facts=facts,
-        planted=frozenset(planted),
+        planted=planted,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the comparisons say of one series.
+    """What the sittings say of one series.
 
-    ``spread`` is (max - min) / median of the unchanged run values of one card, the largest
-    over the cards; ``deviation`` the root mean square of log(head / base), ``planted`` the
-    mean of planted / base - 1, None where nothing was planted. ``seen`` of ``asked``
-    planted comparisons were called regressed, ``false`` of ``unchanged`` pairs.
+    ``spread`` is (max - min) / median of base's and head's run values on one card, the
+    largest over the cards; ``deviation`` the root mean square of the logarithms of alike
+    pairs' ratios. ``planted`` is the extra work, ``slower`` the mean slowdown it makes, None
+    where nothing was planted. ``seen`` of ``asked`` slower pairs were called regressed,
+    ``false`` of ``unchanged`` alike ones.
     """
 
     series: str
@@ -115,6 +134,7 @@ class Finding:
     spread: float
     deviation: float
     planted: float | None
+    slower: float | None
     seen: int
     asked: int
     false: int
@@ -141,30 +161,28 @@ class Finding:
         return limits.get(self.kind)
 
 
-def findings(comparisons: Sequence[Comparison]) -> list[Finding]:
-    """A finding for each series that has base and head in some comparison."""
-    names = dict.fromkeys(name for one in comparisons for name in one.sides["base"])
-    found = [finding(name, comparisons) for name in names]
+def findings(sittings: Sequence[Sitting]) -> list[Finding]:
+    """A finding for each series that has base and head in some sitting."""
+    names = dict.fromkeys(name for one in sittings for name in one.sides["base"])
+    found = [finding(name, sittings) for name in names]
     return [one for one in found if one is not None]
 
 
-def finding(name: str, comparisons: Sequence[Comparison]) -> Finding | None:
-    """What they say of one series; None where no comparison has both sides."""
-    having = [c for c in comparisons if name in c.sides["base"] and name in c.sides["head"]]
+def finding(name: str, sittings: Sequence[Sitting]) -> Finding | None:
+    """What they say of one series; None where none has both base and head."""
+    having = [one for one in sittings if one.pairs(name, ALIKE[:1])]
     if not having:
         return None
     cards: dict[str, list[float]] = defaultdict(list)
     for one in having:
-        cards[one.gpu_uuid] += [one.sides["base"][name], one.sides["head"][name]]
+        cards[one.gpu_uuid] += one.pairs(name, ALIKE[:1])[0]
     values = [value for card in cards.values() for value in card]
-    pairs = [(c.sides["base"][name], c.sides["head"][name]) for c in having]
+    slowed = [one for one in having if name in one.planted]
     slower = [
-        c.sides["planted"][name] / c.sides["base"][name] - 1
-        for c in having
-        if name in c.planted and name in c.sides["planted"]
+        other / base - 1 for one in slowed for base, other in one.pairs(name, SLOWER) if base > 0
     ]
-    calls = [c.verdicts["planted"] for c in having if name in c.planted]
-    alarms = [c.verdicts["head"] for c in having]
+    calls = [call for one in slowed for call in one.called(name, SLOWER)]
+    alarms = [call for one in having for call in one.called(name, ALIKE)]
     family, unit = having[0].facts[name]
     return Finding(
         series=name,
@@ -173,12 +191,13 @@ def finding(name: str, comparisons: Sequence[Comparison]) -> Finding | None:
         value=statistics.median(values),
         runs=len(values),
         spread=max(map(spread, cards.values())),
-        deviation=deviation(pairs),
-        planted=statistics.fmean(slower) if slower else None,
-        seen=sum(call is not None and call.get(name) == "regressed" for call in calls),
-        asked=sum(call is not None for call in calls),
-        false=sum(call is not None and call.get(name) == "regressed" for call in alarms),
-        unchanged=sum(call is not None for call in alarms),
+        deviation=deviation([pair for one in having for pair in one.pairs(name, ALIKE)]),
+        planted=slowed[0].planted[name] if slowed else None,
+        slower=statistics.fmean(slower) if slower else None,
+        seen=calls.count("regressed"),
+        asked=len(calls),
+        false=alarms.count("regressed"),
+        unchanged=len(alarms),
     )
 
 
@@ -194,38 +213,45 @@ def deviation(pairs: Iterable[tuple[float, float]]) -> float:
     return math.sqrt(statistics.fmean(squares)) if squares else 0.0
 
 
-def report(comparisons: Sequence[Comparison]) -> str:
-    """Markdown: what was measured, a table a family, a table a series."""
-    found = findings(comparisons)
-    first = comparisons[0]
-    cards = {one.gpu_uuid for one in comparisons}
-    false = sum(one.false for one in found)
-    checked = [c.verdicts["head"] for c in comparisons if c.verdicts["head"] is not None]
-    alarmed = sum("regressed" in verdicts.values() for verdicts in checked)
+def report(sittings: Sequence[Sitting]) -> str:
+    """Markdown: what was measured, a table of kinds and families, a table of series."""
+    found = findings(sittings)
+    cards = len({one.gpu_uuid for one in sittings})
+    models, commits = sorted({one.gpu for one in sittings}), sorted({s.commit for s in sittings})
+    sets = Counter((one.set, one.rounds) for one in sittings)
+    taken = ", ".join(f"{n} of {name} ({rounds} rounds)" for (name, rounds), n in sets.items())
+    thresholds = sorted({f"{s.threshold:g}" for s in sittings if s.threshold is not None})
+    checks = [
+        one.verdicts[f"{base} {head}"].values()
+        for one in sittings
+        for base, head in ALIKE
+        if f"{base} {head}" in one.verdicts
+    ]
+    alarmed = sum("regressed" in check for check in checks)
     lines = [
-        f"Comparisons: {len(comparisons)}, of commit {first.commit[:12]} with itself and with a "
-        f"planted {first.plant:.1%} of extra work, on {len(cards)} {first.gpu}; "
-        f"{first.rounds} rounds a side, interleaved; `check --threshold {first.threshold:g}`.",
+        f"Sittings: {taken}; of commit {', '.join(commit[:12] for commit in commits)}, on {cards} "
+        f"{', '.join(models)}; rounds interleaved; `check --threshold {', '.join(thresholds)}`.",
         "",
-        f"Unchanged pairs: a series is called regressed in {alarmed} of {len(checked)} "
-        f"({false} series in all).",
+        f"Alike pairs: a check calls a series regressed in {alarmed} of {len(checks)} "
+        f"({sum(one.false for one in found)} series in all).",
         "",
-        "| family | series | runs | median spread | largest | told from | planted | seen |",
+        "| family | series | runs | median spread | largest | told from | slower by | seen |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     families: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for one in found:
-        families[one.family, one.kind].append(one)
-    for (family, kind), members in sorted(families.items()):
+        families[one.kind, one.family].append(one)
+    for (kind, family), members in sorted(families.items()):
         lines.append(family_row(f"{family}, {kind}", members))
     lines += [
         "",
-        "*Spread* is (max - min)/median of the unchanged run values of one card; *told from* the "
-        "slowdown that exceeds, in 95 of 100 comparisons, what an unchanged pair shows in one of "
-        "100; *planted* the slowdown measured on average, *seen* how often it was called.",
+        "*Spread* is (max - min)/median of the run values of base and head on one card, the "
+        "largest over the cards; *told from* the slowdown that exceeds, in 95 of 100 "
+        "comparisons, what an alike pair shows in one of 100; *slower by* what the planted "
+        "work makes it on average, *seen* how often that was called regressed.",
         "",
-        "| series | value | runs | spread | asked for | told from | planted | seen |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| series | value | runs | spread | asked for | told from | planted | slower by | seen |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     lines += [series_row(one) for one in sorted(found, key=lambda one: (one.family, one.value))]
     return "\n".join(lines)
@@ -234,13 +260,13 @@ def report(comparisons: Sequence[Comparison]) -> str:
 def family_row(name: str, members: Sequence[Finding]) -> str:
     """A row of the first table."""
     spreads = [one.spread for one in members]
-    planted = [one.planted for one in members if one.planted is not None]
+    slower = [one.slower for one in members if one.slower is not None]
     asked = sum(one.asked for one in members)
     return (
         f"| {name} | {len(members)} | {sum(one.runs for one in members)} "
         f"| {statistics.median(spreads):.2%} | {max(spreads):.2%} "
         f"| {max(one.told for one in members):.2%} "
-        f"| {f'{statistics.fmean(planted):.2%}' if planted else '-'} "
+        f"| {f'{statistics.fmean(slower):.2%}' if slower else '-'} "
         f"| {f'{sum(one.seen for one in members)} of {asked}' if asked else '-'} |"
     )
 
@@ -249,9 +275,10 @@ def series_row(one: Finding) -> str:
     """A row of the second table; a spread beyond what is asked for is marked."""
     limit = "-" if one.limit is None else f"{one.limit:.1%}"
     mark = " ✗" if one.limit is not None and one.spread > one.limit else ""
-    planted = "-" if one.planted is None else f"{one.planted:.2%}"
+    planted = "-" if one.planted is None else f"{one.planted:.0%}"
+    slower = "-" if one.slower is None else f"{one.slower:.2%}"
     seen = f"{one.seen} of {one.asked}" if one.asked else "-"
     return (
         f"| {one.series} | {one.value:.4g} {one.unit} | {one.runs} | {one.spread:.2%}{mark} "
-        f"| {limit} | {one.told:.2%} | {planted} | {seen} |"
+        f"| {limit} | {one.told:.2%} | {planted} | {slower} | {seen} |"
     )

@@ -1,4 +1,4 @@
-"""The proof's analysis on synthetic comparisons, and its planted slowdown."""
+"""The proof's analysis on synthetic sittings, and its planted slowdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from asv_benchmarks import proof, proof_report
 from asv_benchmarks.nominal import PRODUCT_FLOPS, Work, nominal_ms
 from asv_benchmarks.planted import VARIABLE, extra_rows, planted_fraction
-from asv_benchmarks.proof_report import Comparison, comparison, findings, load, report
+from asv_benchmarks.proof_report import PAIRS, Sitting, findings, load, report, sitting
 from asv_benchmarks.tiers import FORWARD, TIERS, Selection, series_of
 from asv_benchmarks.workloads import Workload
 
@@ -25,14 +25,15 @@ PLANT = 0.02
 def synthetic(
     folder: Path, number: int, noise: float = NOISE, card: str = "GPU-1", level: float = 10.0
 ) -> None:
-    """A complete comparison whose rounds are random: no device was measured."""
+    """A complete sitting whose rounds are random: no device was measured."""
     source = random.Random(f"{number}")
     lines: list[dict[str, Any]] = []
-    for side, factor in (("base", 1.0), ("head", 1.0), ("planted", 1 + PLANT)):
+    slower = ("planted", "twin")
+    for side in ("base", "head", *slower):
         for family, benchmark in (("forward", FORWARD), ("control", "control.Control.track_time")):
-            planted = side == "planted" and family == "forward"
+            planted = side in slower and family == "forward"
             for _ in range(3):
-                value = level * (factor if planted else 1.0) * (1 + source.gauss(0, noise))
+                value = level * (1 + PLANT * planted) * (1 + source.gauss(0, noise))
                 params = {"model": "smoke", "tokens": 2048, "tp": 1}
                 lines.append(
                     {
@@ -54,18 +55,20 @@ def synthetic(
     (rounds / "r.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     name = f"{FORWARD}('smoke', 2048, 1)"
     complete = {
-        **{"measured": "f" * 40, "base": "base", "head": "head", "planted": "planted"},
-        **{"set": "warm", "plant": PLANT, "threshold": 0.5, "rounds": 3, "seconds": 1.0},
+        **{"measured": "f" * 40, "sides": {side: side for side in ("base", "head", *slower)}},
+        **{"set": "warm", "plant": [PLANT], "rounds": 3, "seconds": 1.0, "threshold": 0.5},
         "verdicts": {
-            "head": {name: "regressed" if number == 3 else "unchanged"},
-            "planted": {name: "inconclusive" if number == 5 else "regressed"},
+            "base head": {name: "regressed" if number == 3 else "unchanged"},
+            "planted twin": {name: "unchanged"},
+            "base planted": {name: "inconclusive" if number == 5 else "regressed"},
+            "head twin": {name: "regressed"},
         },
     }
     (rounds.parent.parent / "complete.json").write_text(json.dumps(complete))
 
 
 @pytest.fixture
-def comparisons(tmp_path: Path) -> list[Comparison]:
+def sittings(tmp_path: Path) -> list[Sitting]:
     for number in range(1, 11):
         synthetic(tmp_path, number)
     cut_short = tmp_path / "comparisons" / "warm-011" / "results" / "rounds"
@@ -73,9 +76,9 @@ def comparisons(tmp_path: Path) -> list[Comparison]:
     return load([tmp_path])
 
 
-def test_a_finding_is_what_was_put_in(comparisons: list[Comparison]) -> None:
-    assert len(comparisons) == 10, "one that was cut short does not count"
-    found = {one.family: one for one in findings(comparisons)}
+def test_a_finding_is_what_was_put_in(sittings: list[Sitting]) -> None:
+    assert len(sittings) == 10, "one that was cut short does not count"
+    found = {one.family: one for one in findings(sittings)}
     forward, control = found["forward"], found["control"]
     assert forward.runs == 20
     assert forward.value == pytest.approx(10, rel=0.01)
@@ -84,10 +87,11 @@ def test_a_finding_is_what_was_put_in(comparisons: list[Comparison]) -> None:
     assert expected / 2 < forward.deviation < expected * 2
     assert NOISE < forward.spread < 6 * NOISE
     assert forward.told == pytest.approx(4 * forward.deviation, rel=0.02)
-    assert forward.planted == pytest.approx(PLANT, abs=2 * NOISE)
-    assert (forward.seen, forward.asked) == (9, 10)
-    assert (forward.false, forward.unchanged) == (1, 10)
-    assert (control.planted, control.asked) == (None, 0)
+    assert forward.planted == PLANT
+    assert forward.slower == pytest.approx(PLANT, abs=2 * NOISE)
+    assert (forward.seen, forward.asked) == (19, 20)
+    assert (forward.false, forward.unchanged) == (1, 20)
+    assert (control.planted, control.slower, control.asked) == (None, None, 0)
     assert (forward.kind, forward.limit) == ("2 to 20 ms", 0.005)
 
 
@@ -108,18 +112,27 @@ def test_a_spread_beyond_what_is_asked_for_is_marked(tmp_path: Path) -> None:
     assert "✗ | 0.5%" in row
 
 
-def test_the_report_says_what_was_compared(comparisons: list[Comparison]) -> None:
-    text = report(comparisons)
-    assert "Comparisons: 10, of commit ffffffffffff" in text
-    assert "planted 2.0% of extra work, on 1 Synthetic; 3 rounds" in text
-    assert "regressed in 1 of 10 (1 series in all)" in text
+def test_the_report_says_what_was_compared(sittings: list[Sitting]) -> None:
+    text = report(sittings)
+    assert "Sittings: 10 of warm (3 rounds); of commit ffffffffffff, on 1 Synthetic" in text
+    assert "`check --threshold 0.5`" in text
+    assert "regressed in 1 of 20 (1 series in all)" in text
     assert "| forward, 2 to 20 ms | 1 | 20 |" in text
-    assert "| 9 of 10 |" in text
+    assert "| 2% |" in text
+    assert "| 19 of 20 |" in text
 
 
 def test_kinds_follow_unit_and_length() -> None:
     base = {"family": "forward", "unit": "ms", "value": 1.0, "runs": 2, "spread": 0.0}
-    rest = {"deviation": 0.0, "planted": None, "seen": 0, "asked": 0, "false": 0, "unchanged": 0}
+    rest = {
+        "deviation": 0.0,
+        "planted": None,
+        "slower": None,
+        "seen": 0,
+        "asked": 0,
+        "false": 0,
+        "unchanged": 0,
+    }
 
     def kind(**changes: Any) -> tuple[str, float | None]:
         one = proof_report.Finding(series="s", **{**base, **rest, **changes})
@@ -133,27 +146,29 @@ def test_kinds_follow_unit_and_length() -> None:
 
 def test_a_series_that_failed_on_a_side_has_no_pair() -> None:
     complete = {
-        **{"measured": "f", "base": "b", "head": "h", "planted": "p", "set": "warm"},
-        **{"plant": 0.01, "threshold": 0.5, "rounds": 3, "seconds": 1.0},
-        "verdicts": {"head": None, "planted": None},
+        **{"measured": "f", "sides": {"base": "b", "head": "h"}, "set": "warm"},
+        **{"plant": [], "rounds": 3, "seconds": 1.0},
     }
     line = {
         **{"commit": "b", "benchmark": FORWARD, "params": {"model": "smoke"}, "family": "forward"},
         **{"unit": "ms", "status": "ok", "value": 1.0, "gpu": None, "gpu_uuid": None},
     }
-    assert findings([comparison(complete, [line])]) == []
-    (found,) = findings([comparison(complete, [line, {**line, "commit": "h"}])])
+    assert findings([sitting(complete, [line])]) == []
+    (found,) = findings([sitting(complete, [line, {**line, "commit": "h"}])])
     assert (found.runs, found.asked, found.unchanged) == (2, 0, 0)
 
 
-def test_a_slowdown_is_planted_in_one_commit_only() -> None:
-    environ = {VARIABLE: "abc:0.01"}
-    assert planted_fraction("abc", environ) == 0.01
-    assert planted_fraction("abd", environ) is None
-    assert planted_fraction("abc", {}) is None
-    for wrong in ("abc", "abc:", "abc:0", "abc:-1", "abc:nan", "abc:much"):
-        with pytest.raises(ValueError, match="is not <commit>:<fraction>"):
-            planted_fraction("abc", {VARIABLE: wrong})
+def test_a_slowdown_is_planted_in_the_named_commits_only() -> None:
+    environ = {VARIABLE: "abc,abe:0.01,0.03"}
+    for commit in ("abc", "abe"):
+        lengths = {0.1: 0.03, 1.99: 0.03, 2.0: 0.01, 19.9: 0.01, 20.0: 0.03}
+        assert {ms: planted_fraction(commit, ms, environ) for ms in lengths} == lengths
+    assert planted_fraction("abc", 50.0, {VARIABLE: "abc:0.01"}) == 0.01
+    assert planted_fraction("abd", 1.0, environ) is None
+    assert planted_fraction("abc", 1.0, {}) is None
+    for wrong in ("abc", "abc:", "abc:0", "abc:-1", "abc:nan", "abc:much", "abc:1,2,3", "abc:1,"):
+        with pytest.raises(ValueError, match="is not <commit>"):
+            planted_fraction("abc", 1.0, {VARIABLE: wrong})
 
 
 def test_the_extra_work_is_the_share_that_was_asked_for() -> None:
@@ -167,29 +182,32 @@ def test_the_extra_work_is_the_share_that_was_asked_for() -> None:
 
 def test_the_sets_hold_every_family_and_both_ends() -> None:
     known = {pair for tier in TIERS for pair in series_of(tier)}
-    warm = {pair for part in proof.SETS["warm"] for pair in part.series()}
-    cold = {pair for part in proof.SETS["cold"] for pair in part.series()}
-    assert {name for name, _ in warm | cold} <= {name for name, _ in known}
-    assert len(warm) >= 12
-    families = {name.rsplit(".", 1)[0] for name, _ in warm | cold}
+    sets = ("warm", "other", "cold")
+    proved = {pair for name in sets for part in proof.SETS[name] for pair in part.series()}
+    assert {name for name, _ in proved} <= {name for name, _ in known}
+    assert len(proved) >= 12
+    families = {name.rsplit(".", 1)[0] for name, _ in proved}
     unproved = {name.rsplit(".", 1)[0] for name, _ in known} - families
     assert unproved == {
+        "activity.ForwardBackwardEntropyActive",
         "activity.TwoPassBackwardActive",
         "fixed.ThreeStages",
+        "materialised.MaterialisedBackward",
         "memory.ForwardBackward",
         *(f"parallel.{name}" for name in ("Forward", "ForwardBackward", "CollectiveShare")),
         *(f"accuracy.{name}" for name in ("Entropy", "HiddenGradient", "WeightGradient")),
     }
 
 
-def test_the_three_commits_are_alike_and_the_same_anywhere(toy: Any, tmp_path: Path) -> None:
+def test_the_commits_are_alike_and_the_same_anywhere(toy: Any, tmp_path: Path) -> None:
     commit = toy.sleeping(1, "measured")
     clone, made = proof.prepare(tmp_path / "one", toy.folder, "main")
     assert made == proof.prepare(tmp_path / "other", toy.folder, commit)[1]
     assert made == proof.prepare(tmp_path / "one", toy.folder, "main")[1], "and again"
     assert made.measured == commit
-    hashes = (made.base, made.head, made.planted)
-    assert len(set(hashes)) == 3
+    hashes = made.sides(planted=True).values()
+    assert len(set(hashes)) == 4
+    assert list(made.sides(planted=False).values()) == [made.base, made.head]
     tree = toy.git("rev-parse", f"{commit}^{{tree}}")
     for one in hashes:
         assert proof.run(["git", "rev-parse", f"{one}^{{tree}}"], clone) == tree
@@ -198,7 +216,7 @@ def test_the_three_commits_are_alike_and_the_same_anywhere(toy: Any, tmp_path: P
         proof.prepare(tmp_path / "one", toy.folder, "nothing")
 
 
-def test_a_comparison_is_taken_under_asv_once(
+def test_a_sitting_is_taken_under_asv_once_and_judged_later(
     toy: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -219,20 +237,22 @@ def test_a_comparison_is_taken_under_asv_once(
     assert proof.main([*asked, "--comparisons", "1", "--minutes", "0.01"]) == 3
     assert proof.main([*asked, "--comparisons", "1", "--minutes", "5"]) == 0
     (taken,) = load([folder])
-    assert set(taken.sides) == {"base", "head", "planted"}
+    assert set(taken.sides) == {"base", "head", "planted", "twin"}
     assert all(len(values) == 1 for values in taken.sides.values())
-    assert set(taken.verdicts) == {"head", "planted"}
-    for verdict in taken.verdicts.values():
-        # None where lmhead-perf is not installed beside the toy.
-        assert verdict in (None, {"toy.Toy.track_time('smoke', 2048, 1)": "inconclusive"})
+    assert taken.verdicts == {}
     assert proof.main([*asked, "--comparisons", "1", "--minutes", "0.01"]) == 0, "it is there"
     capsys.readouterr()
+    monkeypatch.chdir(Path(__file__).parents[2])  # which has the dashboard
     assert proof.main(["report", str(folder)]) == 0
-    assert "Comparisons: 1, of commit" in capsys.readouterr().out
+    assert "Sittings: 1 of smoke (1 rounds); of commit" in capsys.readouterr().out
+    (judged,) = load([folder])
+    series = "toy.Toy.track_time('smoke', 2048, 1)"
+    assert judged.verdicts == {" ".join(pair): {series: "inconclusive"} for pair in PAIRS}
+    assert judged.threshold == 0.5
 
 
 def test_a_report_of_nothing_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert proof.main(["report", str(tmp_path)]) == 1
-    assert "no complete comparison" in capsys.readouterr().err
+    assert "no complete sitting" in capsys.readouterr().err
