@@ -31,6 +31,7 @@ from asv_benchmarks.device import DeviceError, visible_gpu
 from asv_benchmarks.nominal import Work, nominal_ms
 from asv_benchmarks.recover import RecoverError, recover
 from asv_benchmarks.tiers import TIERS, expression_of, series_of
+from asv_benchmarks.timing import gpu_plan
 from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
 
 Series = tuple[str, str]
@@ -38,9 +39,9 @@ Series = tuple[str, str]
 REMAINS = 3
 # asv imports the suite twice before it measures anything.
 ASV_START_S = 20.0
-# A process from fork to end, without its calls; and how many calls' worth it runs and idles.
-PROCESS_S = 2.0
-CALLS = 16
+# A process from fork to end, without its calls; and the calls that it makes beside its samples.
+PROCESS_S = 1.2
+OTHER_CALLS = 8
 # asv stores what it measured at the end of a piece.
 PIECE_S = 150.0
 
@@ -119,10 +120,13 @@ def expected_s(series: Series) -> float:
         products = 9.0 if "TwoPass" in benchmark else 4.5
     elif "TwoPass" in benchmark:
         products = 3.0
-    length_s = nominal_ms(workload, Work(products)) / 1000
+    length_ms = nominal_ms(workload, Work(products))
+    plan = gpu_plan(length_ms)
+    sample_ms = plan.gap_ms + plan.group * length_ms
+    calls_ms = (plan.samples + 1) * sample_ms + OTHER_CALLS * length_ms
     # The ten compile figures share two fresh processes, which tune several lengths.
     fresh = 3.0 if benchmark.startswith("compile.") else 0.0
-    return PROCESS_S + fresh + CALLS * length_s
+    return PROCESS_S + fresh + calls_ms / 1000
 
 
 def piece(series: Sequence[Series], rounds: int, seconds: float) -> list[Series]:

@@ -68,8 +68,8 @@ def test_longer_work_is_expected_to_take_longer() -> None:
 
 def test_a_piece_is_what_fits() -> None:
     todo = [(FORWARD, "'nemotron-super', 2048, 8")] * 100
-    assert 40 < len(piece(todo, 1, PIECE_S)) < 70
-    assert len(piece(todo, 3, PIECE_S)) < 25
+    assert 70 < len(piece(todo, 1, PIECE_S)) < 100
+    assert 23 < len(piece(todo, 3, PIECE_S)) < 33
     assert piece(todo, 1, 10) == []
 
 
