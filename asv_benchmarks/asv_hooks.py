@@ -7,7 +7,8 @@ user has to know and a measurement that is lost without it:
   so that a reader can mark their changes; the user's own file stays as it is;
 - combinations that the device cannot run are not selected, and so start no
   process; a run without ``--bench`` takes the device's default tier;
-- samples are always recorded: without them asv pools the rounds beyond recovery.
+- samples are always recorded: without them asv pools the rounds beyond recovery;
+- the fork server stays for all commits and rounds (``server.py``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from asv import util
+from asv import runner, util
 from asv.benchmarks import Benchmarks
 from asv.commands import find as find_command
 from asv.commands import run as run_command
@@ -30,6 +31,7 @@ from asv.console import log
 from asv.machine import Machine
 
 from asv_benchmarks.device import DeviceError, accelerator, visible_gpu
+from asv_benchmarks.server import sharing
 from asv_benchmarks.tiers import DEFAULT_TIER, expression
 from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
 
@@ -147,5 +149,6 @@ def install(environment_class: type) -> None:
         return
     Machine.load = staticmethod(with_accelerator(Machine.load))
     Benchmarks.discover = staticmethod(_discover(Benchmarks.discover, environment_class))
+    runner.get_spawner = sharing(runner.get_spawner, environment_class)
     run_command.run_benchmarks = _recording(run_command.run_benchmarks)
     find_command.run_benchmarks = _recording(find_command.run_benchmarks)

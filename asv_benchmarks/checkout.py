@@ -19,12 +19,13 @@ class WrongCheckoutError(RuntimeError):
     """What was imported is not the commit to be measured."""
 
 
-def import_measured(checkout: Path, commit: str) -> ModuleType:
+def import_measured(checkout: Path, commit: str, forked: bool = False) -> ModuleType:
     """Import the package from ``checkout``, whose HEAD must be ``commit``.
 
-    Raises NotImplementedError where the commit has no such package (asv then
-    records the benchmark as skipped) and WrongCheckoutError where the package
-    lies elsewhere or the checkout is of another commit.
+    ``forked``: from a server that serves all commits. Raises NotImplementedError where
+    the commit has no such package (asv then records the benchmark as skipped) and
+    WrongCheckoutError where the package lies elsewhere, was imported before the fork, or
+    the checkout is of another commit.
     """
     head_file = checkout / ".git" / "HEAD"
     head = head_file.read_text().strip() if head_file.is_file() else "not a git checkout"
@@ -33,6 +34,10 @@ def import_measured(checkout: Path, commit: str) -> ModuleType:
     if not (checkout / PACKAGE).is_dir():
         # Before importing: an installed copy would be found in its stead.
         raise NotImplementedError(f"commit {commit[:8]} has no package {PACKAGE}")
+    if forked and PACKAGE in sys.modules:
+        raise WrongCheckoutError(
+            f"{PACKAGE} was imported with the suite, perhaps of another commit than {commit[:8]}"
+        )
     package = importlib.import_module(PACKAGE)
     verify_loaded(checkout)
     return package

@@ -11,6 +11,7 @@ import platform
 import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Lock
 from types import ModuleType
 from typing import Any, ClassVar, Literal
@@ -18,7 +19,7 @@ from typing import Any, ClassVar, Literal
 from asv_benchmarks.checkout import import_measured, relative_file, verify_loaded
 from asv_benchmarks.conditions import Monitor, NoMonitor, NvmlMonitor
 from asv_benchmarks.device import package_version, visible_gpu
-from asv_benchmarks.handover import Handover
+from asv_benchmarks.handover import Handover, take_over
 from asv_benchmarks.lock import FileLock, gpu_lock
 from asv_benchmarks.records import (
     RoundRecord,
@@ -99,6 +100,7 @@ class Frame(ABC):
         """Check commit and device, take the GPU, begin."""
         self.started = time.perf_counter()
         self.values: dict[str, Any] = dict(zip(self.param_names, values, strict=True))
+        self._forked = take_over(Path.cwd())
         self.handover = Handover.from_environ()
         self._writing, self._written = Lock(), False
         self._begin_record()
@@ -122,7 +124,7 @@ class Frame(ABC):
 
     def _set_up(self) -> None:
         handover = self.handover
-        self.package = import_measured(handover.checkout, handover.commit)
+        self.package = import_measured(handover.checkout, handover.commit, self._forked)
         self.record.fused_lmhead_file = relative_file(self.package, handover.checkout)
         if handover.device == "gpu":
             self._take_gpu()

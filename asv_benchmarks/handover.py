@@ -1,7 +1,12 @@
-"""What the environment plugin tells each benchmark process, as environment variables."""
+"""What the environment plugin tells each benchmark process, as environment variables.
+
+A process that is forked from a server of all commits has the variables of the first one:
+its own are in a file in its working folder, see ``server.py``.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +16,27 @@ from typing import Self
 from asv_benchmarks.workloads import Device
 
 _PREFIX = "LMHEAD_BENCH_"
+_FILE = "lmhead-variables.json"
 
 
 class NotHandedOverError(RuntimeError):
     """The process was not started by this suite's environment plugin."""
+
+
+def leave(folder: Path, environ: Mapping[str, str]) -> None:
+    """Leave a process the variables by which commits differ, in its working folder."""
+    own = {name: value for name, value in environ.items() if name.startswith((_PREFIX, "ASV"))}
+    (folder / _FILE).write_text(json.dumps(own), encoding="utf-8")
+
+
+def take_over(folder: Path) -> bool:
+    """Set the variables that were left in ``folder``; whether there were any."""
+    try:
+        left = (folder / _FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+    os.environ.update(json.loads(left))
+    return True
 
 
 @dataclass(frozen=True, slots=True)
