@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 
 from fused_lmhead.autograd import FusedLinearLogprob, run_forward, without_autocast
 from fused_lmhead.chunked import ChunkedBackend
+from fused_lmhead.memory import backward_cut
 from fused_lmhead.reference import reference_linear_logprob
 from fused_lmhead.schedules import BACKWARD_WORKSPACE, Schedule
 
@@ -110,8 +111,9 @@ def fused_linear_logprob(
         chunk_size: tokens per chunk of the torch backend, at least 1.
         schedule: the tiles of the triton backend, instead of its own choice.
         backward_budget: bytes of logit gradient that the triton backend holds at once in its
-            backward pass; default 1 GiB. At least 16 columns of it must fit. Beside it the
-            pass holds the gradients and, unless all of V fits, 4·M·H bytes.
+            backward pass; default 1 GiB. At least 16 columns of it must fit, or as many tokens
+            as a tile has. Beside it the pass holds the gradients and, unless all of it fits,
+            4·min(M, V)·H bytes (4·M·H if a tile's tokens do not fit, or with kept logits).
         keep_logits_budget: bytes that a forward pass of the triton backend may keep for its
             backward pass; default 0. Where all logits fit (M·V elements of the weight's dtype,
             and 4 bytes a token and tile of columns), the backward pass saves one of its three
@@ -202,7 +204,9 @@ def describe_schedule(
     """What the triton backend chooses for ``m`` tokens (at least 1), H ``h`` and V ``v``.
 
     Returns:
-        tile sizes, warps, stages, tokens per forward launch and columns per backward split.
+        tile sizes, warps, stages and tokens per forward launch; of a backward pass with the
+        default budget and both gradients tokens per block, and columns where those are all
+        tokens (else the blocks have all columns).
 
     Raises:
         ModuleNotFoundError: triton is not installed.
@@ -210,10 +214,13 @@ def describe_schedule(
     from fused_lmhead.tuning import plan_for
 
     plan = plan_for(m, h, v, dtype, torch.device(device), True)
+    tile, columns = plan.backward, plan.columns_per_split
+    cut = backward_cut(m, v, dtype.itemsize, tile, columns, BACKWARD_WORKSPACE)
     return {
         **asdict(plan.forward),
         "tokens_per_chunk": plan.tokens_per_chunk,
-        "columns_per_split": plan.columns_per_split,
+        "columns_per_split": columns,
+        "tokens_per_split": cut.tokens,
     }
 
 

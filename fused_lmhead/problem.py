@@ -87,6 +87,14 @@ class Normaliser(NamedTuple):
     entropy_M: torch.Tensor | None
     kept: Kept | None = None
 
+    def rows(self, part: slice) -> Normaliser:
+        """Views of the tokens in ``part``, without what was kept."""
+        return Normaliser(
+            self.shift_M[part],
+            self.log_sum_M[part],
+            None if self.entropy_M is None else self.entropy_M[part],
+        )
+
 
 Merge = Callable[[Statistics, torch.Tensor, float], Statistics]
 """From this shard's statistics, its targets [M] (outside [0, V) where another shard owns

@@ -15,8 +15,9 @@ FORWARD_WORKSPACE = 256 * 2**20
 BACKWARD_WORKSPACE = 2**30
 """Bytes of logit gradient that a backward pass may hold at once."""
 
+WIDEST_SPLIT = 16_896
+"""Columns that a backward split stops at where memory is no limit."""
 
-_WIDEST_SPLIT = 16_896
 _SPLIT_COST = 2
 _SMALLEST_BUCKET = 128
 
@@ -122,9 +123,15 @@ def tokens_per_chunk(m: int, v: int, schedule: Schedule) -> int:
     The workspace takes 12·ceil(V / block_n) bytes a token.
     """
     limit = FORWARD_WORKSPACE // (12 * ceil_div(v, schedule.block_n))
-    limit = max(schedule.block_m, limit // schedule.block_m * schedule.block_m)
-    even = ceil_div(m, ceil_div(m, limit))
-    return ceil_div(even, schedule.block_m) * schedule.block_m
+    return even_chunk(m, max(schedule.block_m, limit), schedule.block_m)
+
+
+def even_chunk(m: int, most: int, block_m: int) -> int:
+    """Tokens of a chunk of M: as few chunks of at most ``most`` (at least ``block_m``) as there
+    can be, even, in whole tiles of ``block_m``."""
+    most = most // block_m * block_m
+    even = ceil_div(m, ceil_div(m, most))
+    return ceil_div(even, block_m) * block_m
 
 
 def columns_per_split(
@@ -136,10 +143,10 @@ def columns_per_split(
 ) -> int:
     """Vocabulary columns of one backward split: whole tiles, at most 2^30 bytes of gradient.
 
-    Among widths up to ``_WIDEST_SPLIT``, the one whose splits waste the least on
+    Among widths up to ``WIDEST_SPLIT``, the one whose splits waste the least on
     half-empty last waves, with ``_SPLIT_COST`` waves charged for each split.
     """
-    limit = min(_WIDEST_SPLIT, BACKWARD_WORKSPACE // (m * element_size)) // schedule.block_n
+    limit = min(WIDEST_SPLIT, BACKWARD_WORKSPACE // (m * element_size)) // schedule.block_n
     limit = max(1, min(limit, ceil_div(v, schedule.block_n)))
     tiles_m, tiles_n = ceil_div(m, schedule.block_m), ceil_div(v, schedule.block_n)
     return min(v, _tiles_per_split(limit, tiles_m, tiles_n, multiprocessors) * schedule.block_n)

@@ -10,7 +10,7 @@ from dashboard.app import comparison, frames, wording
 
 _MOST_NAMED = 3
 # Follow from the shape: every length would be a choice of its own.
-_CUTS = frozenset({"tokens_per_chunk", "columns_per_split", "entropy_chunk"})
+_CUTS = frozenset({"tokens_per_chunk", "columns_per_split", "tokens_per_split", "entropy_chunk"})
 
 
 def bucket(tokens: int) -> int:

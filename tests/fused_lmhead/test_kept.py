@@ -119,6 +119,17 @@ def test_splits_and_chunks_change_nothing(v: int, launches, monkeypatch: pytest.
         assert error <= 2e-6, name
 
 
+def test_what_is_kept_of_many_tokens_is_read_in_splits_of_columns(launches):
+    problem = make_problem(70, 16, 45, torch.float32)
+    budget = 70 * 4 * 32  # else two chunks of 32 tokens and one of six
+    plain = run(problem, schedule=SMALL, backward_budget=budget)
+    launches.clear()
+    got = run(problem, schedule=SMALL, backward_budget=budget, keep_logits_budget=ENOUGH)
+    assert launches == ["tile_partials"] + 2 * ["kept_logit_gradient"]
+    for name, error in got.errors(plain).items():
+        assert error <= 2e-6, name
+
+
 def test_no_tokens_keep_nothing(rooms):
     hidden = torch.zeros(0, 16, requires_grad=True)
     weight = torch.randn(10, 16, requires_grad=True)

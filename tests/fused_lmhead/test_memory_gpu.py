@@ -8,8 +8,11 @@ import pytest
 import torch
 from problems import Problem, make_problem
 
-from fused_lmhead import describe_schedule, fused_linear_logprob
-from fused_lmhead.memory import kept_bytes, split_columns
+from fused_lmhead import fused_linear_logprob
+from fused_lmhead.memory import backward_bytes, backward_cut, kept_bytes
+
+pytest.importorskip("triton")
+from fused_lmhead.tuning import plan_for
 
 pytestmark = [
     pytest.mark.gpu,
@@ -78,13 +81,19 @@ def test_peaks_keep_to_the_formulas(shape: tuple[int, int, int], budget: int):
 
     upstream = (problem.grad_logprob, problem.grad_entropy)
     seen = peak_of(lambda: torch.autograd.grad(results, (hidden, weight), upstream))
-    chosen = describe_schedule(m, h, v, torch.bfloat16, "cuda")
-    # The narrowest tile of any schedule: whether there is one split depends on no tile.
-    columns = split_columns(m, v, 2, 64, chosen["columns_per_split"], budget)
-    total = (4 if columns < v else 2) * m * h
-    gradient = max(budget, 2 * m * h)  # one goes before the other comes
+    chosen = plan_for(m, h, v, torch.bfloat16, hidden.device, True)
+    cut = backward_cut(m, v, 2, chosen.backward, chosen.columns_per_split, budget)
+    workspace = 2 * cut.tokens * cut.row
+    assert workspace <= budget
+    total = backward_bytes(m, h, v, 2, cut) - workspace
+    assert total <= 4 * min(m, v) * h + 8 * m
+    # What is summed is rounded when the logit gradient has gone: one comes after the other.
+    summed, other = (v, m) if cut.tokens < m else (m, v)
     print(f"backward {seen / MIB:.0f} MiB")
-    assert seen <= 2 * v * h + total + gradient + 8 * m + ROUNDING
+    if (cut.tokens, cut.columns) == (m, v):
+        assert seen <= 2 * (m + v) * h + workspace + 8 * m + ROUNDING
+    else:
+        assert seen <= 2 * other * h + total + max(workspace, 2 * summed * h) + ROUNDING
 
 
 def test_kept_logits_are_accounted_for():
@@ -106,7 +115,9 @@ def test_kept_logits_are_accounted_for():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("tp", [1, 2, 4, 8])
-@pytest.mark.parametrize("shape", [(1000, 512, 16384), (300, 2880, 8200), (2048, 256, 40_000)])
+@pytest.mark.parametrize(
+    "shape", [(1000, 512, 16384), (300, 2880, 8200), (2048, 256, 40_000), (9000, 256, 8200)]
+)
 def test_freeing_early_changes_no_bit(shape, tp: int, dtype: torch.dtype, monkeypatch):
     m, h, v = shape
     problem = make_problem(m, h, v // tp, dtype, "cuda")

@@ -111,4 +111,7 @@ def test_the_choice_can_be_asked_for():
     pytest.importorskip("triton")
     described = describe_schedule(8192, 4096, 131072, torch.bfloat16, "cpu")
     assert described["block_m"] * described["block_n"] == 256 * 128
-    assert described["tokens_per_chunk"] == 8192
+    assert described["tokens_per_chunk"] == described["tokens_per_split"] == 8192
+    described = describe_schedule(262_144, 2048, 31_040, torch.bfloat16, "cpu")
+    assert described["tokens_per_split"] == 16_384  # of all columns
+    assert described["columns_per_split"] < 31_040
