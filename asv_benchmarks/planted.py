@@ -49,10 +49,14 @@ def planted_fraction(
     return sizes[0] if least <= length_ms < end else sizes[-1]
 
 
+# A product of rows that are no multiple of eight takes the library up to nine times as long.
+ROWS = 64
+
+
 def extra_rows(workload: Workload, length_ms: float, fraction: float) -> int:
-    """Rows of the vocabulary whose product takes ``fraction`` of ``length_ms``."""
+    """Rows of the vocabulary whose product takes ``fraction`` of ``length_ms``, in whole tiles."""
     extra_flops = fraction * length_ms / 1000 * PRODUCT_FLOPS
-    return max(1, round(extra_flops / (2 * workload.m * workload.h)))
+    return max(1, round(extra_flops / (2 * workload.m * workload.h) / ROWS)) * ROWS
 
 
 def with_extra_work(
