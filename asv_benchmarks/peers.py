@@ -92,14 +92,19 @@ def shape(text: str) -> Workload:
 
 
 def commit_of(checkout: Path) -> str:
-    """The checked-out commit, and whether files differ from it; ``unknown`` without git."""
+    """The checked-out commit, and whether files differ from it; ``unknown`` without git.
+
+    What was measured there, in a ``results`` folder, does not count.
+    """
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(checkout), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        changed = " with changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+        measured = (":(top)", ":(exclude,top,glob)**/results/**")
+        status = git("status", "--porcelain", "--untracked-files=no", "--", *measured)
+        changed = " with changes" if status else ""
         return git("rev-parse", "--short=12", "HEAD") + changed
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

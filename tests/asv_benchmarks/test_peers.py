@@ -409,3 +409,17 @@ def test_what_waits_for_the_gpu_is_timed_by_events(capsys: pytest.CaptureFixture
     assert "| timed by |  | graph | events | graph |" in printed
     assert "| timed by |  | graph | graph |" in printed
     assert "Not timed" not in printed
+
+
+def test_a_tree_with_new_results_is_still_the_commits(toy) -> None:
+    toy.sleeping(1, "first")
+    results = toy.folder / "asv_benchmarks" / "results"
+    results.mkdir()
+    (results / "commits.jsonl").write_text("{}\n")
+    toy.git("add", "-f", "asv_benchmarks/results")
+    toy.git("commit", "-q", "-m", "results")
+    commit = toy.git("rev-parse", "--short=12", "HEAD")
+    (results / "commits.jsonl").write_text("{}\n{}\n")
+    assert peers_module.commit_of(toy.folder) == commit
+    (toy.folder / "asv_benchmarks" / "toy.py").write_text("changed = True\n")
+    assert peers_module.commit_of(toy.folder) == f"{commit} with changes"
