@@ -54,8 +54,8 @@ def interfere(monkeypatch, kernel, during) -> None:
     name = "tile_partials" if kernel == "forward" else "logit_gradient"
     real = getattr(contests, name)
 
-    def interfering(*args, launch):
-        real(*args, launch=launch)
+    def interfering(*args):
+        real(*args)
         during(next(arg for arg in args if isinstance(arg, Schedule)), args)
 
     monkeypatch.setattr(contests, name, interfering)
@@ -117,9 +117,9 @@ def test_results_are_poisoned_so_that_stale_ones_do_not_pass(kernel, monkeypatch
     name = "tile_partials" if kernel == "forward" else "logit_gradient"
     real = getattr(contests, name)
 
-    def idle(*args, launch):
+    def idle(*args):
         if LOW not in args:
-            real(*args, launch=launch)
+            real(*args)
 
     monkeypatch.setattr(contests, name, idle)
     with pytest.warns(RuntimeWarning, match="is dropped"):
