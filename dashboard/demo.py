@@ -21,20 +21,20 @@ def shipped_results() -> Path:
 def verdict_of(store: Path, results: Path) -> str:
     """Build the store from the results; the verdict of their latest two commits as text.
 
-    The history's own commits.jsonl is used, no repository. Where nothing can be compared the
-    text says why.
+    The history's own commits.jsonl is used, no repository, and the settings of the project that
+    it lies in. Where nothing can be compared the text says why.
     """
     from dashboard.check import check
     from dashboard.narration import narrated_ingest
+    from dashboard.settings import policy
     from dashboard.store import open_store, queries
-    from dashboard.verdicts import Policy
     from dashboard.verdicts.reports import render
 
     narrated_ingest(store, results, repository=None)
     with open_store(store) as opened:
         machine = queries.newest_machine(opened)
         try:
-            report = check(opened, Policy(), machine=machine)
+            report = check(opened, policy(results), machine=machine)
         except InputError as error:
             return f"no verdict: {error}\n"
     return render(report, "text")

@@ -72,6 +72,17 @@ def test_the_verdict_is_of_the_latest_two_commits(tmp_path: Path, history: Any) 
     assert "6 unchanged" in text
 
 
+def test_the_verdict_goes_by_the_settings_beside_the_history(
+    tmp_path: Path, make_history: Any, recipe: Any
+) -> None:
+    project = tmp_path / "project"
+    made = make_history(project / "results", recipe(commits=4))
+    plain = verdict_of(tmp_path / "plain.duckdb", made.results)
+    assert "exactly equal" not in plain
+    (project / "pyproject.toml").write_text('[tool.lmhead-perf]\nexact = ["*"]\n')
+    assert verdict_of(tmp_path / "exact.duckdb", made.results) != plain
+
+
 def test_one_commit_is_served_without_a_verdict(
     tmp_path: Path, make_history: Any, recipe: Any
 ) -> None:
