@@ -150,6 +150,9 @@ class CheckoutEnvironment(Environment):  # type: ignore[misc]  # asv has no type
         handover = self.handover()
         merged = {**environ, **self._global_env_vars, **handover.to_environ()}
         merged.pop("PYTHONPATH", None)
+        # Bytecode is told apart by its source's second and size only; in the checkout, where
+        # git cleans it away, it cannot be another commit's.
+        merged.pop("PYTHONPYCACHEPREFIX", None)
         further = environ.get("ASV_PYTHONPATH")
         merged["ASV_PYTHONPATH"] = os.pathsep.join(
             [str(handover.checkout), *([further] if further else [])]

@@ -9,40 +9,83 @@ it forks finds the variables of its commit in its working folder (``handover.tak
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from asv import util
 from asv.runner import ForkServer, Spawner
 
 from asv_benchmarks.handover import leave
 
+GRACE_S = 0.5
 
-class SharedServer(ForkServer):  # type: ignore[misc]  # asv has no types
+
+class LastingServer(ForkServer):  # type: ignore[misc]  # asv has no types
     """asv's fork server, which ends with asv instead of with a commit."""
 
     def __init__(self, env: Any, root: str) -> None:
-        self._preimported: tuple[bool, str] | None = None
         super().__init__(env, root)
-        atexit.register(self.end)
+        atexit.register(self.close)
+        self.preimported: tuple[bool, str] = self.preimport()
 
     def _stdout_reader(self) -> None:
         # asv waits for this thread to see whether the server has died before it listens. The
-        # reading goes on in a daemon, since Python's end waits for all others, then calls ``end``.
+        # reading goes on in a daemon: Python's end waits for all others, then calls ``close``.
         self._reader = threading.Thread(target=super()._stdout_reader, daemon=True)
         self._reader.start()
         while self._reader.is_alive() and not Path(self.socket_name).exists():
             time.sleep(0.05)
 
+    def has_ended(self, within_s: float = 0.0) -> bool:
+        """Whether the process has ended, or does so in time. Leaves it to be reaped."""
+        ends = time.monotonic() + within_s
+        while self.server_proc.returncode is None:
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            if os.waitid(os.P_PID, self.server_proc.pid, options):
+                break
+            if time.monotonic() >= ends:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def close(self) -> None:
+        """End it and whatever it has started, even what does not heed an interrupt."""
+        atexit.unregister(self.close)
+        self.stdout_reader_thread = self._reader
+        # A benchmark may wait for the GPU in C and outlive the server. Its group is the
+        # server's, whose id stays taken until asv reaps it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.server_proc.pid, signal.SIGINT)
+            self.has_ended(GRACE_S)
+            os.killpg(self.server_proc.pid, signal.SIGKILL)
+        super().close()
+
+
+class SharedServer(Spawner):  # type: ignore[misc]
+    """The server of an environment, started when first needed and again where it has died."""
+
+    def __init__(self, env: Any, benchmark_dir: str) -> None:
+        super().__init__(env, benchmark_dir)
+        self._server: LastingServer | None = None
+
+    def _running(self) -> LastingServer:
+        if self._server is not None and self._server.has_ended():
+            self._server.close()
+            self._server = None
+        if self._server is None:
+            self._server = LastingServer(self.env, self.benchmark_dir)
+        return self._server
+
     def preimport(self) -> tuple[bool, str]:
-        """Import the suite, once."""
-        if self._preimported is None:
-            self._preimported = super().preimport()
-        return self._preimported
+        """Import the suite, once a server."""
+        return self._running().preimported
 
     def run(
         self,
@@ -53,25 +96,32 @@ class SharedServer(ForkServer):  # type: ignore[misc]  # asv has no types
         timeout: float,
         cwd: str,
     ) -> Any:
-        """Have a benchmark run for the commit that is checked out now."""
+        """Have a benchmark run for the commit that is checked out now.
+
+        Where the server dies meanwhile, this benchmark has failed and the next has a new one.
+        """
+        server = self._running()
         leave(Path(cwd), self.env.process_environ(dict(os.environ)))
-        return super().run(name, params_str, profile_path, result_file_name, timeout, cwd)
+        try:
+            return server.run(name, params_str, profile_path, result_file_name, timeout, cwd)
+        except (OSError, RuntimeError, util.UserError) as error:
+            if not server.has_ended(GRACE_S):
+                raise
+            return f"asv: the fork server ended during this benchmark: {error}", 1
+
+    def interrupt(self) -> None:
+        """Say nothing of what the server says when it is interrupted."""
+        super().interrupt()
+        if self._server is not None:
+            self._server.interrupt()
 
     def close(self) -> None:
         """Nothing: asv is done with a commit and a round, not with the server."""
 
-    def end(self) -> None:
-        """End it and what it has started."""
-        atexit.unregister(self.end)
-        self.stdout_reader_thread = self._reader
-        super().close()
-
-
-_servers: dict[tuple[str, str], SharedServer] = {}
-
 
 def sharing(original: Callable[..., Spawner], environment_class: type) -> Callable[..., Spawner]:
     """``get_spawner`` that gives environments of this class the server that runs already."""
+    servers: dict[tuple[str, str], SharedServer] = {}
 
     @functools.wraps(original)
     def get_spawner(env: Any, benchmark_dir: str, launch_method: str | None) -> Spawner:
@@ -79,9 +129,7 @@ def sharing(original: Callable[..., Spawner], environment_class: type) -> Callab
         if not shared:
             return original(env, benchmark_dir, launch_method)
         place = (str(env.name), str(Path(benchmark_dir).absolute()))
-        if place not in _servers:
-            _servers[place] = SharedServer(env, benchmark_dir)
-        server = _servers[place]
+        server = servers.setdefault(place, SharedServer(env, benchmark_dir))
         server.env = env
         return server
 

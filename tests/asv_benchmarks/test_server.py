@@ -6,6 +6,7 @@ import os
 import signal
 import statistics
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -78,14 +79,13 @@ def test_a_package_that_the_suite_imports_is_never_taken_for_a_commit(toy) -> No
             assert "was imported with the suite" in line["reason"]
 
 
-def test_an_interrupted_run_leaves_none_behind(toy, tmp_path: Path) -> None:
-    toy.sleeping(4000, "long")
-    noted = servers(toy, tmp_path)
+def interrupted(toy: Any, running: Path) -> None:
+    """Start a run, interrupt it once the file ``running`` says something, await its end."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("ASV", "LMHEAD"))}
     environ |= {"HOME": str(toy.home), "CUDA_VISIBLE_DEVICES": ""}
     environ.pop("PYTHONPATH", None)
     process = subprocess.Popen(
-        ["python", "-m", "asv", *ALL],
+        [sys.executable, "-m", "asv", *ALL],
         cwd=toy.folder,
         env=environ,
         stdout=subprocess.DEVNULL,
@@ -93,10 +93,104 @@ def test_an_interrupted_run_leaves_none_behind(toy, tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     patience = time.monotonic() + 60
-    while not noted.exists() and time.monotonic() < patience:
+    while not (running.exists() and running.read_text()) and time.monotonic() < patience:
         time.sleep(0.05)
-    time.sleep(1.0)
     process.send_signal(signal.SIGINT)
     process.wait(timeout=30)
     time.sleep(0.2)
-    assert not any(map(alive, map(int, noted.read_text().split())))
+
+
+# As one that waits for a GPU in C: Python does not see the interrupt.
+DEAF = """
+import os, signal, time
+from pathlib import Path
+
+
+def work():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Path({file!r}).write_text(str(os.getpid()))
+    time.sleep(15)
+"""
+
+
+def test_an_interrupted_run_leaves_none_behind(toy, tmp_path: Path) -> None:
+    noted, working = servers(toy, tmp_path), tmp_path / "working"
+    toy.commit(DEAF.format(file=str(working)), "deaf")
+    interrupted(toy, working)
+    left = [int(pid) for file in (noted, working) for pid in file.read_text().split()]
+    assert len(set(left)) == 2
+    assert not any(map(alive, left))
+
+
+# asv, but results cannot be saved.
+FAILING = """
+import sys
+from asv import main, results
+
+def save(*_):
+    raise OSError("the disk is full")
+
+results.Results.save = save
+sys.argv[0] = "asv"
+main.main()
+"""
+
+
+def test_a_run_that_breaks_leaves_none_behind(toy, tmp_path: Path) -> None:
+    noted = servers(toy, tmp_path)
+    toy.sleeping(1, "only")
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("ASV", "LMHEAD"))}
+    environ |= {"HOME": str(toy.home), "CUDA_VISIBLE_DEVICES": ""}
+    environ.pop("PYTHONPATH", None)
+    command = [sys.executable, "-c", FAILING, *ALL]
+    run = subprocess.run(
+        command, cwd=toy.folder, env=environ, capture_output=True, text=True, check=False
+    )
+    assert "the disk is full" in run.stderr
+    (server,) = map(int, noted.read_text().split())
+    assert not alive(server)
+
+
+KILLING = """
+import os, signal, time
+from pathlib import Path
+
+
+def work():
+    file = Path({file!r})
+    if not file.exists():
+        file.write_text(str(os.getpid()))
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(15)
+"""
+
+
+def test_a_server_that_was_killed_is_replaced(toy, tmp_path: Path) -> None:
+    noted, killer = servers(toy, tmp_path), tmp_path / "killer"
+    killing = toy.commit(KILLING.format(file=str(killer)), "kills its server, once")
+    good = toy.sleeping(1, "good")
+    run = toy.asv(*ALL, "--show-stderr")
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert len(noted.read_text().split()) == 2
+    assert not alive(int(killer.read_text()))
+    # The first round was lost with the server.
+    assert [line["status"] for line in toy.rounds(killing)] == ["ok"]
+    assert [line["status"] for line in toy.rounds(good)] == ["ok", "ok"]
+
+
+def test_bytecode_of_another_commit_is_never_run(toy, tmp_path: Path) -> None:
+    """Two sources of one size and time, told to keep bytecode where git does not clean."""
+    hook = toy.home / "hooks" / "post-checkout"
+    hook.parent.mkdir()
+    hook.write_text("#!/bin/sh\ntouch -d @1600000000 fused_lmhead/__init__.py\n")
+    hook.chmod(0o755)
+    (toy.home / ".gitconfig").write_text(f"[core]\n\thooksPath = {hook.parent}\n")
+    first, second = toy.sleeping(1.5, "first"), toy.sleeping(31.5, "second")
+    sizes = {len(toy.git("show", f"{c}:fused_lmhead/__init__.py")) for c in toy.commits}
+    assert len(sizes) == 1
+    outside = {"PYTHONPYCACHEPREFIX": str(tmp_path / "outside"), "PYTHONDONTWRITEBYTECODE": ""}
+    run = toy.asv(*ALL, **outside)
+    assert run.returncode == 0, run.stdout + run.stderr
+    written = toy.folder.glob(".asv/env/*/project/fused_lmhead/__pycache__/*.pyc")
+    assert {path.name.split(".")[0] for path in written} == {"__init__"}
+    assert max(toy.pooled(first)) < 15 < 30 < min(toy.pooled(second))
