@@ -38,6 +38,8 @@ def import_measured(checkout: Path, commit: str, forked: bool = False) -> Module
         raise WrongCheckoutError(
             f"{PACKAGE} was imported with the suite, perhaps of another commit than {commit[:8]}"
         )
+    # The server may have listed the folder when it was another commit's.
+    importlib.invalidate_caches()
     package = importlib.import_module(PACKAGE)
     verify_loaded(checkout)
     return package

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
+import importlib.util
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -277,6 +278,18 @@ def test_a_checkout_of_another_commit_is_refused(measured: Path) -> None:
         import_measured(measured, "d" * 40)
     with pytest.raises(WrongCheckoutError, match="not a git checkout"):
         import_measured(measured / "toy_lmhead", COMMIT)
+
+
+def test_a_folder_that_was_listed_before_the_fork_is_listed_anew(measured: Path) -> None:
+    """Its time is all that Python goes by; a checkout in the same tick keeps it."""
+    package, aside = measured / "toy_lmhead", measured.parent / "aside"
+    package.rename(aside)
+    assert importlib.util.find_spec("toy_lmhead") is None
+    before = measured.stat()
+    aside.rename(package)
+    os.utime(measured, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert importlib.util.find_spec("toy_lmhead") is None, "as it would be without a listing"
+    assert import_measured(measured, COMMIT, forked=True).work() == ()
 
 
 def test_a_module_that_joins_later_from_elsewhere_is_noticed(measured: Path) -> None:
