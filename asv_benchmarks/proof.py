@@ -113,6 +113,7 @@ def prepare(folder: Path, repository: Path, revision: str) -> tuple[Path, Commit
     commit = run(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"], repository)
     if not clone.exists():
         run(["git", "clone", "-q", "--no-checkout", str(repository), clone.name], folder)
+    run(["git", "fetch", "-q", str(repository), commit], clone)
     run(["git", "checkout", "-q", "--force", "-B", "main", commit], clone)
     date = run(["git", "show", "-s", "--format=%cI", commit], clone)
     dated = {**IDENTITY, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
@@ -163,6 +164,14 @@ def take_one(folder: Path, clone: Path, commits: Commits, options: argparse.Name
         words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         raise ProofError(f"asv ended with {done.returncode}: {words[-1] if words else ''} ({log})")
     seconds = time.monotonic() - started
+    succeeded = {
+        json.loads(line)["commit"]
+        for path in folder.glob("results/rounds/*.jsonl")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if json.loads(line)["status"] == "ok"
+    }
+    if lost := [side for side, commit in sides.items() if commit not in succeeded]:
+        raise ProofError(f"no round of {', '.join(lost)} succeeded ({log})")
     complete = {
         "measured": commits.measured,
         "sides": sides,
@@ -202,6 +211,7 @@ def check(folder: Path, base: str, head: str, threshold: float) -> dict[str, str
     store = ["--store", str((folder / "store.duckdb").absolute())]
     run([*command, "ingest", str((folder / "results").absolute()), *store], Path.cwd())
     output = (folder / f"verdict-{head[:8]}.json").absolute()
+    output.unlink(missing_ok=True)
     asked = ["--base", base, "--head", head, "--threshold", str(threshold)]
     shown = ["--format", "json", "--output", str(output)]
     done = subprocess.run(
@@ -214,6 +224,10 @@ def check(folder: Path, base: str, head: str, threshold: float) -> dict[str, str
     if not output.exists():
         raise ProofError(f"lmhead-perf check ended with {done.returncode}: {done.stderr.strip()}")
     found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+    compared = (found["base"]["commit"], found["head"]["commit"])
+    if compared != (base, head):
+        # All have one tree: where one has no results, the check takes another for it.
+        raise ProofError(f"{folder}: {base[:8]} and {head[:8]} are not both measured")
     return {series_name(series): series["verdict"] for series in found["series"]}
 
 
@@ -234,7 +248,16 @@ def take(options: argparse.Namespace) -> int:
     clone, commits = prepare(options.folder, Path.cwd(), options.commit)
     root = options.folder / "comparisons"
     numbers = range(1, options.comparisons + 1)
-    missing = [n for n in numbers if not (root / f"{options.set}-{n:03}" / COMPLETE).exists()]
+    marks = {n: root / f"{options.set}-{n:03}" / COMPLETE for n in numbers}
+    missing = [number for number, mark in marks.items() if not mark.exists()]
+    asked = {"measured": commits.measured, "plant": options.plant, "rounds": options.rounds}
+    for number in set(numbers) - set(missing):
+        taken = json.loads(marks[number].read_text(encoding="utf-8"))
+        if other := [name for name, value in asked.items() if taken[name] != value]:
+            raise ProofError(
+                f"{marks[number].parent} differs in {', '.join(other)} from what is asked for; "
+                "give this study a folder of its own"
+            )
     seconds = max(
         (c.seconds for c in load([options.folder]) if c.set == options.set),
         default=expected(options.set, options.rounds, len(commits.sides(bool(options.plant)))),
@@ -275,6 +298,10 @@ def main(arguments: Iterable[str] | None = None) -> int:
     reporting.add_argument("folder", type=Path, nargs="+")
     reporting.add_argument("--threshold", type=float, default=0.5, help="of the check, in percent")
     options = parser.parse_args(None if arguments is None else list(arguments))
+    if options.command == "take" and (
+        len(options.plant) > 2 or not all(0 < share < 10 for share in options.plant)
+    ):
+        parser.error(f"--plant takes up to two shares between 0 and 10, not {options.plant}")
     try:
         if options.command == "take":
             return REMAINS if take(options) else 0

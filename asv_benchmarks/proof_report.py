@@ -41,6 +41,7 @@ class Sitting:
     ``sides`` are base and head, and planted and twin where something was planted;
     ``verdicts`` those of a pair's second against its first, by ``first second``.
     ``facts`` are of each series: family, unit; ``planted`` its extra work, as a fraction.
+    ``failed`` rounds, or skipped ones, are in no run value.
     """
 
     set: str
@@ -54,6 +55,7 @@ class Sitting:
     verdicts: Mapping[str, Mapping[str, str]]
     facts: Mapping[str, tuple[str, str]]
     planted: Mapping[str, float]
+    failed: int
 
     def pairs(self, name: str, which: Iterable[tuple[str, str]]) -> list[tuple[float, float]]:
         """The run values of a series in the pairs that have both."""
@@ -61,8 +63,9 @@ class Sitting:
         return [(base[name], head[name]) for base, head in both if name in base and name in head]
 
     def called(self, name: str, which: Iterable[tuple[str, str]]) -> list[str]:
-        """What the checks of these pairs say of a series."""
-        checks = [self.verdicts.get(f"{base} {head}", {}) for base, head in which]
+        """What the checks of these pairs say of a series that was measured on both sides."""
+        pairs = [pair for pair in which if self.pairs(name, [pair])]
+        checks = [self.verdicts.get(f"{base} {head}", {}) for base, head in pairs]
         return [check[name] for check in checks if name in check]
 
 
@@ -87,9 +90,10 @@ def sitting(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> 
         side: defaultdict(list) for side in side_of.values()
     }
     facts, planted = {}, {}
-    gpu, uuid = "CPU", ""
+    gpu, uuid, failed = "CPU", "", 0
     for line in lines:
         if line["status"] != "ok":
+            failed += 1
             continue
         name = f"{line['benchmark']}({', '.join(map(repr, line['params'].values()))})"
         values[side_of[line["commit"]]][name].append(line["value"])
@@ -112,6 +116,7 @@ def sitting(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> 
         verdicts=complete.get("verdicts", {}),
         facts=facts,
         planted=planted,
+        failed=failed,
     )
 
 
@@ -173,9 +178,9 @@ def finding(name: str, sittings: Sequence[Sitting]) -> Finding | None:
     having = [one for one in sittings if one.pairs(name, ALIKE[:1])]
     if not having:
         return None
-    cards: dict[str, list[float]] = defaultdict(list)
+    cards: dict[tuple[str, str], list[float]] = defaultdict(list)
     for one in having:
-        cards[one.gpu_uuid] += one.pairs(name, ALIKE[:1])[0]
+        cards[one.gpu_uuid, one.commit] += one.pairs(name, ALIKE[:1])[0]
     values = [value for card in cards.values() for value in card]
     slowed = [one for one in having if name in one.planted]
     slower = [
@@ -222,18 +227,19 @@ def report(sittings: Sequence[Sitting]) -> str:
     taken = ", ".join(f"{n} of {name} ({rounds} rounds)" for (name, rounds), n in sets.items())
     thresholds = sorted({f"{s.threshold:g}" for s in sittings if s.threshold is not None})
     checks = [
-        one.verdicts[f"{base} {head}"].values()
+        [call for name in one.facts for call in one.called(name, [pair])]
         for one in sittings
-        for base, head in ALIKE
-        if f"{base} {head}" in one.verdicts
+        for pair in ALIKE
     ]
+    checks = [check for check in checks if check]
     alarmed = sum("regressed" in check for check in checks)
+    failed = sum(one.failed for one in sittings)
     lines = [
         f"Sittings: {taken}; of commit {', '.join(commit[:12] for commit in commits)}, on {cards} "
         f"{', '.join(models)}; rounds interleaved; `check --threshold {', '.join(thresholds)}`.",
         "",
         f"Alike pairs: a check calls a series regressed in {alarmed} of {len(checks)} "
-        f"({sum(one.false for one in found)} series in all).",
+        f"({sum(one.false for one in found)} series in all). Rounds that failed: {failed}.",
         "",
         "| family | series | runs | median spread | largest | told from | slower by | seen |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -246,7 +252,7 @@ def report(sittings: Sequence[Sitting]) -> str:
     lines += [
         "",
         "*Spread* is (max - min)/median of the run values of base and head on one card, the "
-        "largest over the cards; *told from* the slowdown that exceeds, in 95 of 100 "
+        "largest over cards and commits; *told from* the slowdown that exceeds, in 95 of 100 "
         "comparisons, what an alike pair shows in one of 100; *slower by* what the planted "
         "work makes it on average, *seen* how often that was called regressed.",
         "",

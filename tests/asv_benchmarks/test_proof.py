@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,56 @@ def test_a_series_that_failed_on_a_side_has_no_pair() -> None:
     assert (found.runs, found.asked, found.unchanged) == (2, 0, 0)
 
 
+def test_a_side_that_failed_is_neither_seen_nor_missed(tmp_path: Path) -> None:
+    synthetic(tmp_path, 1)
+    (path,) = tmp_path.glob("comparisons/*/results/rounds/r.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line["commit"] == "twin":
+            line |= {"status": "failed", "value": None}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (found,) = (one for one in findings(load([tmp_path])) if one.family == "forward")
+    assert (found.seen, found.asked) == (1, 1)
+    assert (found.false, found.unchanged) == (0, 1)
+    assert "in 0 of 1 (0 series in all). Rounds that failed: 7." in report(load([tmp_path]))
+
+
+def test_commits_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    synthetic(tmp_path, 1, level=10.0)
+    synthetic(tmp_path, 2, level=11.0)
+    mark = sorted(tmp_path.glob("comparisons/*/complete.json"))[1]
+    mark.write_text(mark.read_text().replace("f" * 40, "e" * 40))
+    assert all(one.spread < 0.01 for one in findings(load([tmp_path])))
+
+
+@pytest.mark.parametrize("answer", ["nothing", "another pair"])
+def test_a_check_of_another_pair_is_no_answer(
+    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / f"verdict-{'h' * 8}.json"
+    output.write_text('{"base": {"commit": "base"}, "head": {"commit": "hhhhhhhhh"}, "series": []}')
+
+    def run(command: list[str], **_: Any) -> Any:
+        if "check" in command and answer == "another pair":
+            told = {"base": {"commit": "other"}, "head": {"commit": "hhhhhhhhh"}, "series": []}
+            output.write_text(json.dumps(told))
+        return subprocess.CompletedProcess(command, 0, "", "cannot tell")
+
+    monkeypatch.setattr(proof.subprocess, "run", run)
+    said = {"nothing": "check ended with 0: cannot tell", "another pair": "not both measured"}
+    with pytest.raises(proof.ProofError, match=said[answer]):
+        proof.check(tmp_path, "base", "hhhhhhhhh", 0.5)
+
+
+@pytest.mark.parametrize("shares", [["0"], ["-1"], ["nan"], ["11"], ["0.1", "0.2", "0.3"]])
+def test_a_share_that_is_none_is_refused(
+    shares: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        proof.main(["take", str(tmp_path), "--plant", *shares])
+    assert "--plant takes up to two shares" in capsys.readouterr().err
+
+
 def test_a_slowdown_is_planted_in_the_named_commits_only() -> None:
     environ = {VARIABLE: "abc,abe:0.01,0.03"}
     for commit in ("abc", "abe"):
@@ -223,6 +274,9 @@ def test_the_commits_are_alike_and_the_same_anywhere(toy: Any, tmp_path: Path) -
     assert (clone / "asv_benchmarks" / "frame.py").is_file()
     with pytest.raises(proof.ProofError, match="git rev-parse"):
         proof.prepare(tmp_path / "one", toy.folder, "nothing")
+    newer = toy.sleeping(2, "newer")
+    toy.sleeping(3, "newest")
+    assert proof.prepare(tmp_path / "one", toy.folder, newer)[1].measured == newer
 
 
 def test_a_sitting_is_taken_under_asv_once_and_judged_later(
@@ -251,6 +305,9 @@ def test_a_sitting_is_taken_under_asv_once_and_judged_later(
     assert taken.verdicts == {}
     assert proof.main([*asked, "--comparisons", "1", "--minutes", "0.01"]) == 0, "it is there"
     capsys.readouterr()
+    assert proof.main([*asked, "--comparisons", "2", "--plant", "--minutes", "0.01"]) == 1
+    assert "warm" not in (said := capsys.readouterr().err)
+    assert "smoke-001 differs in plant from what is asked for" in said
     monkeypatch.chdir(Path(__file__).parents[2])  # which has the dashboard
     assert proof.main(["report", str(folder)]) == 0
     assert "Sittings: 1 of smoke (1 rounds); of commit" in capsys.readouterr().out
