@@ -13,7 +13,8 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 
-# Which offsets pass 2^31; M, H, V. Odd row lengths take pointers instead of bulk copies.
+# Which offsets pass 2^31; M, H, V. Odd row lengths take pointers instead of bulk copies, but for
+# the logit gradient, whose rows are padded where the card has bulk copies.
 LARGE = {
     "V·H": (64, 16_384, 131_200),
     "V·H, odd rows": (64, 16_385, 131_200),
