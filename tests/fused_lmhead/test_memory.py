@@ -90,16 +90,20 @@ def backward_alone(m: int, h: int, v: int, dtype: torch.dtype, budget: int, **ne
     return alive, gradients
 
 
+def assert_nothing_else(alive: Alive, gradients, logit_gradient: int) -> None:
+    """In fp32 a sum is itself the result; the upstream rows came as they are."""
+    gradient_bytes = sum(one.nbytes for one in gradients if one is not None)
+    assert alive.peak == gradient_bytes + logit_gradient
+    assert sum(alive.sizes.values()) == gradient_bytes
+
+
 @pytest.mark.parametrize("columns", [32, 96, 200], ids=lambda n: f"{n} of 200 columns")
 @pytest.mark.parametrize("frozen", [None, "hidden", "weight"])
 def test_a_backward_pass_holds_what_the_formula_says(columns: int, frozen, no_kernels):
     m, h, v = 40, 24, 200
     needs = {} if frozen is None else {f"needs_{frozen}": False}
     alive, gradients = backward_alone(m, h, v, torch.float32, 4 * m * columns, **needs)
-    gradient_bytes = sum(one.nbytes for one in gradients if one is not None)
-    # In fp32 the sum of the splits is itself the result; the upstream rows came as they are.
-    assert alive.peak == gradient_bytes + 4 * m * columns
-    assert sum(alive.sizes.values()) == gradient_bytes
+    assert_nothing_else(alive, gradients, 4 * m * columns)
 
 
 def test_the_logit_gradient_is_gone_before_d_hidden_is_rounded(no_kernels):
@@ -116,9 +120,7 @@ def test_chunks_of_tokens_hold_what_the_formula_says(v: int, frozen: str | None,
     m, h, tokens, row = 200, 24, 96, 40
     needs = {} if frozen is None else {f"needs_{frozen}": False}
     alive, gradients = backward_alone(m, h, v, torch.float32, 4 * tokens * row, **needs)
-    gradient_bytes = sum(one.nbytes for one in gradients if one is not None)
-    assert alive.peak == gradient_bytes + 4 * tokens * row
-    assert sum(alive.sizes.values()) == gradient_bytes
+    assert_nothing_else(alive, gradients, 4 * tokens * row)
 
 
 def test_frozen_hidden_states_are_cut_by_columns_and_sum_nothing(no_kernels):
