@@ -29,7 +29,7 @@ from typing import Any
 
 from asv_benchmarks import tiers
 from asv_benchmarks.planted import VARIABLE
-from asv_benchmarks.proof_report import COMPLETE, PAIRS, Sitting, load, report
+from asv_benchmarks.proof_report import COMPLETE, PAIRS, Sitting, load, report, rounds_of
 from asv_benchmarks.sweep import ASV_START_S, REMAINS, expected_s
 
 # Every family, from 0.01 ms to 40 ms; what is planted can be told in the first set only.
@@ -164,12 +164,7 @@ def take_one(folder: Path, clone: Path, commits: Commits, options: argparse.Name
         words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         raise ProofError(f"asv ended with {done.returncode}: {words[-1] if words else ''} ({log})")
     seconds = time.monotonic() - started
-    succeeded = {
-        json.loads(line)["commit"]
-        for path in folder.glob("results/rounds/*.jsonl")
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if json.loads(line)["status"] == "ok"
-    }
+    succeeded = {line["commit"] for line in rounds_of(folder) if line["status"] == "ok"}
     if lost := [side for side, commit in sides.items() if commit not in succeeded]:
         raise ProofError(f"no round of {', '.join(lost)} succeeded ({log})")
     complete = {

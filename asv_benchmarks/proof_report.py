@@ -74,13 +74,18 @@ def load(folders: Iterable[Path]) -> list[Sitting]:
     found = []
     for folder in folders:
         for mark in sorted(folder.glob(f"comparisons/*/{COMPLETE}")):
-            lines = [
-                json.loads(line)
-                for path in sorted(mark.parent.glob("results/rounds/*.jsonl"))
-                for line in filter(None, path.read_text(encoding="utf-8").split("\n"))
-            ]
-            found.append(sitting(json.loads(mark.read_text(encoding="utf-8")), lines))
+            complete = json.loads(mark.read_text(encoding="utf-8"))
+            found.append(sitting(complete, rounds_of(mark.parent)))
     return found
+
+
+def rounds_of(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a sitting's rounds."""
+    return [
+        json.loads(line)
+        for path in sorted(folder.glob("results/rounds/*.jsonl"))
+        for line in filter(None, path.read_text(encoding="utf-8").split("\n"))
+    ]
 
 
 def sitting(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> Sitting:
