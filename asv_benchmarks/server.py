@@ -1,7 +1,7 @@
 """One fork server for all commits and rounds of an asv invocation (asv 0.6.6, pinned).
 
-asv starts one for each commit and round: each imports torch and the suite anew, nine seconds
-of a GPU's time. What differs between commits is a few variables and what lies in the one
+asv starts one for each commit and round: each imports torch and the suite anew while the GPU
+waits. What differs between commits is a few variables and what lies in the one
 checkout folder, and the server imports nothing from there; so it can stay. Each process that
 it forks finds the variables of its commit in its working folder (``handover.take_over``).
 """
