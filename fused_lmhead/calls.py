@@ -40,7 +40,6 @@ def on(device: torch.device) -> AbstractContextManager[object]:
 def _tile_options(tile: Schedule, dtype: torch.dtype) -> dict[str, int | str]:
     """What both tile kernels compile for."""
     return {
-        "GROUP_M": tile.group_m,
         "BLOCK_M": tile.block_m,
         "BLOCK_N": tile.block_n,
         "BLOCK_K": tile.block_k,
@@ -106,6 +105,7 @@ def tile_partials(
         partials,
         target_logit_m,
         m,
+        tile.group_m,
         V,
         H,
         _LOG2_E / temperature,
@@ -206,6 +206,7 @@ def logit_gradient(
         grad_entropy_M,
         dz_Mn if out is None else out,
         M,
+        tile.group_m,
         V,
         H,
         first_column,

@@ -9,7 +9,7 @@ LN2 = tl.constexpr(0.6931471805599453)
 
 
 @triton.jit(
-    do_not_specialize=["M", "first_column"],
+    do_not_specialize=["M", "group_m", "first_column"],
     do_not_specialize_on_alignment=["target_ptr", "grad_logprob_ptr", "grad_entropy_ptr"],
 )
 def logit_gradient_kernel(
@@ -23,6 +23,7 @@ def logit_gradient_kernel(
     grad_entropy_ptr,  # [M] fp32
     out_ref,  # [M, width] in weight's dtype: a descriptor of tiles if TMA_OUT, else a pointer
     M,
+    group_m,
     V: tl.constexpr,
     H: tl.constexpr,
     first_column,
@@ -32,14 +33,13 @@ def logit_gradient_kernel(
     ENTROPY: tl.constexpr,
     TMA: tl.constexpr,
     TMA_OUT: tl.constexpr,
-    GROUP_M: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     """One program a tile: dz = (g·(onehot - p) - g_ent·p·(log p + entropy)) / temperature."""
-    tile_m, tile_n = tile_of_program(tl.cdiv(M, BLOCK_M), tl.cdiv(width, BLOCK_N), GROUP_M)
+    tile_m, tile_n = tile_of_program(tl.cdiv(M, BLOCK_M), tl.cdiv(width, BLOCK_N), group_m)
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     local = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     logits = tile_product(

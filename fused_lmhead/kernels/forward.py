@@ -7,7 +7,7 @@ from fused_lmhead.kernels.tiles import targets_in_tile, tile_of_program, tile_pr
 
 
 @triton.jit(
-    do_not_specialize=["M", "kept_stride"],
+    do_not_specialize=["M", "group_m", "kept_stride"],
     # A caller's target may start anywhere in a tensor: no reason to compile anew.
     do_not_specialize_on_alignment=["target_ptr"],
 )
@@ -18,12 +18,12 @@ def partials_kernel(
     partials_ptr,  # [3, tiles_n, M] fp32: max raw logit, sum, sum weighted by exponent
     target_logit_ptr,  # [M] fp32, raw; written by the one tile that holds the target
     M,
+    group_m,
     V: tl.constexpr,
     H: tl.constexpr,
     scale,
     ENTROPY: tl.constexpr,
     TMA: tl.constexpr,
-    GROUP_M: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -42,7 +42,7 @@ def partials_kernel(
     """
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(V, BLOCK_N)
-    tile_m, tile_n = tile_of_program(tiles_m, tiles_n, GROUP_M)
+    tile_m, tile_n = tile_of_program(tiles_m, tiles_n, group_m)
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     logits = tile_product(

@@ -5,13 +5,16 @@ import triton.language as tl
 
 
 @triton.jit
-def tile_of_program(tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Walk the vocabulary in bands of GROUP_M token tiles, so that L2 keeps the band's tokens."""
+def tile_of_program(tiles_m, tiles_n, group_m):
+    """Walk the vocabulary in bands of group_m token tiles, so that L2 keeps the band's tokens.
+
+    Not compiled in: schedules that differ in nothing else share their code.
+    """
     program = tl.program_id(0)
-    band = program // (GROUP_M * tiles_n)
-    height = tl.minimum(tiles_m - band * GROUP_M, GROUP_M)
-    inside = program % (GROUP_M * tiles_n)
-    return band * GROUP_M + inside % height, inside // height
+    band = program // (group_m * tiles_n)
+    height = tl.minimum(tiles_m - band * group_m, group_m)
+    inside = program % (group_m * tiles_n)
+    return band * group_m + inside % height, inside // height
 
 
 @triton.jit

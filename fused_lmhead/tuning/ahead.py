@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -22,7 +23,7 @@ _done: set[tuple[object, ...]] = set()
 
 def forward_jobs(h: int, v: int, dtype: torch.dtype, entropy: bool, tile: Schedule) -> Jobs:
     """The kernels of a forward pass."""
-    key = (h, v, dtype, entropy, tile)
+    key = (h, v, dtype, entropy, _compiled_in(tile))
     return {
         ("tiles", *key): partial(_tiles, *key),
         ("merge", v, entropy, tile.block_n): partial(_merge, v, entropy, tile),
@@ -31,8 +32,13 @@ def forward_jobs(h: int, v: int, dtype: torch.dtype, entropy: bool, tile: Schedu
 
 def backward_jobs(h: int, v: int, dtype: torch.dtype, entropy: bool, tile: Schedule) -> Jobs:
     """The kernel of a backward pass."""
-    key = (h, v, dtype, entropy, tile)
+    key = (h, v, dtype, entropy, _compiled_in(tile))
     return {("gradient", *key): partial(_gradient, *key)}
+
+
+def _compiled_in(tile: Schedule) -> Schedule:
+    """The same for schedules of the same code: the band is an argument of the kernels."""
+    return replace(tile, group_m=1)
 
 
 def compile_ahead(jobs: Jobs, device: torch.device) -> list[Exception]:

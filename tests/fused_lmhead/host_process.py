@@ -10,6 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 # First, since it turns Triton's interpreter off.
@@ -253,6 +254,22 @@ def by_temperature(stand_in: StandIn) -> dict[str, list[str]]:
     return found
 
 
+def by_band(stand_in: StandIn) -> dict[str, int]:
+    """How many functions the first kernel of each pass has over four bands."""
+    hidden, weight, target = problem()
+    rows = torch.ones(M)
+    of_rows = (Normaliser(rows, rows, rows), rows, rows, 1.0, True, False)
+    functions: dict[str, set[int]] = {}
+    for tile in (TILE, SPECIALISED):
+        for group_m in (1, 4, 8, 16):
+            backend = TritonBackend(replace(tile, group_m=group_m))
+            forward = stand_in.since(backend.forward, hidden, weight, target, 1.0, True)
+            backward = stand_in.since(backend.backward, hidden, weight, target, *of_rows)
+            for first in (forward[0], backward[0]):
+                functions.setdefault(first.kernel, set()).add(first.function)
+    return {kernel: len(its) for kernel, its in functions.items()}
+
+
 def _launched_with(work: Callable[..., None], args: tuple[Any, ...], launch: Any) -> None:
     work(*args, launch=launch)
 
@@ -437,6 +454,7 @@ def main() -> dict[str, Any]:
         "threads": threads(stand_in),
         "same passes as Triton": same_passes_as_triton(stand_in),
         "by temperature": by_temperature(stand_in),
+        "by band": by_band(stand_in),
         "descriptors": descriptors(),
         "tensors": tensors(stand_in),
         "effort": effort(stand_in),

@@ -101,6 +101,12 @@ def test_very_small_temperatures_go_to_the_plain_kernels(seen):
     }
 
 
+def test_a_band_is_no_reason_to_compile_anew(seen):
+    tiles = ["partials_kernel", "logit_gradient_kernel"]
+    specialised = ["partials_specialised_kernel", "logit_gradient_specialised_kernel"]
+    assert seen["by band"] == dict.fromkeys([*tiles, *specialised], 1)
+
+
 def test_threads_launch_their_own(seen):
     assert seen["threads"] == {"launched": 1600, "functions of aligned": 1, "functions": 2}
 

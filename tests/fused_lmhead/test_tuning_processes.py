@@ -86,7 +86,8 @@ def test_a_warmed_head_compiles_nothing_for_other_lengths_and_is_looked_up(witho
         "merge_kernel": 5,
         "logit_gradient_kernel": 20,
     }
-    # Three candidates, two of them as wide: their merge is the same.
+    # Four candidates: the tiles of two differ in nothing but their band, the merges of three in
+    # nothing.
     assert seen["searched"] == {
         "forward": {"ahead": ["merge_kernel"] * 2 + ["partials_kernel"] * 3, "run": []},
         "backward": {"ahead": ["logit_gradient_kernel"] * 3, "run": []},

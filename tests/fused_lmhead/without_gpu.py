@@ -99,8 +99,8 @@ def searched(kernel: Any) -> dict[str, list[str]]:
     from fused_lmhead.tuning.contest import contest_of
     from fused_lmhead.tuning.search import measure
 
-    bands, narrow = (Schedule(128, 128, 32, g, 8, 2) for g in (1, 2)), (64, 64, 32, 4, 4, 2)
-    tiles = (*bands, Schedule(*narrow))
+    bands = (Schedule(128, 128, 32, group_m, 8, 2) for group_m in (1, 2))
+    tiles = (*bands, Schedule(64, 128, 32, 1, 4, 2), Schedule(64, 64, 32, 4, 4, 2))
     case = Case.of(kernel, HOPPER, 512, 64, 1000, torch.bfloat16, True)
     contest = contest_of(case, tiles, HOPPER, torch.device("cpu"))
     trial = measure(contest, lambda run, samples: 1.0, 1)
