@@ -146,7 +146,9 @@ class _Parallel(Family, abstract=True):
 
     def plan(self, workload: Workload) -> Plan:
         """Paced as a single GPU's calls are; a share has no smallest value to prefer."""
-        plan = replace(gpu_plan(nominal_ms(workload, self.work)), protocol=PROTOCOL, group=1)
+        plan = replace(
+            gpu_plan(nominal_ms(workload, self.work)), protocol=PROTOCOL, group=1, warming=0
+        )
         return replace(plan, statistic="median") if self.share else plan
 
     def teardown(self, *values: object) -> None:

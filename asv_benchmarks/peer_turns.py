@@ -206,7 +206,7 @@ def take_turns(
                     one.subject.poison()
                 if gap_ms:
                     sleep(gap_ms / 1000)
-                sample = statistics.median(one.subject.sample(one.plan.group))
+                sample = one.plan.sample(one.subject)
             except Exception as error:  # noqa: BLE001 - as in enter
                 one.fail(error)
                 continue

@@ -54,7 +54,9 @@ class FakeDevice:
     [
         (0.06, "graph-back-to-back", "median", 0.0),
         (0.299, "graph-back-to-back", "median", 0.0),
-        (0.3, "graph-paced", "median", 20.0),
+        (0.3, "graph-bursts", "median", 20.0),
+        (4.8, "graph-bursts", "median", 20.0),
+        (5.0, "graph-paced", "median", 20.0),
         (13.0, "graph-paced", "median", 20.0),
         (20.0, "graph-paced", "median", 20.0),
         (26.0, "graph-paced", "minimum", 78.0),
@@ -82,6 +84,25 @@ def test_a_back_to_back_sample_keeps_the_gpu_busy() -> None:
     for length_ms in (0.02, 0.06, 0.29):
         plan = gpu_plan(length_ms)
         assert plan.group == 200 or plan.group * (length_ms + 0.1) >= 20
+
+
+@pytest.mark.parametrize("length_ms", [0.3, 0.5, 1.4, 2.7, 3.4, 4.8])
+def test_a_burst_ends_before_the_power_cap_and_counts_its_later_half(length_ms: float) -> None:
+    plan = gpu_plan(length_ms)
+    assert plan.group >= 2
+    assert plan.group * length_ms <= 10
+    assert plan.group / 3 <= plan.warming <= plan.group / 2
+
+
+def test_the_first_replays_of_a_burst_are_not_counted() -> None:
+    class Burst(FakeDevice):
+        def sample(self, group: int) -> list[float]:
+            self.poisoned = False
+            return [9.0, 7.0, 3.0, 1.0, 2.0][:group]
+
+    device = Burst([])
+    plan = Plan("graph-bursts", "median", 20.0, samples=3, group=5, warming=2)
+    assert take_round(device, plan, device, device.sleep).samples == (2.0, 2.0, 2.0)
 
 
 def test_a_round_drops_the_first_sample_and_poisons_before_the_last() -> None:
