@@ -2,8 +2,43 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
+
+
+@pytest.fixture(scope="session")
+def printed_by(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Callable[..., Any]:
+    """Run a script of this folder in a process of its own, with real compilation and an empty
+    cache; what the last line that it printed says, as JSON."""
+
+    def run(script: str, *arguments: str) -> Any:
+        environment = {key: value for key, value in os.environ.items() if "TRITON" not in key}
+        environment |= {
+            "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton")),
+            "PYTHONPATH": str(pytestconfig.rootpath),
+            "FUSED_LMHEAD_TUNING": "table",
+        }
+        done = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name(script)), *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=250,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
 
 
 @pytest.fixture(autouse=True)

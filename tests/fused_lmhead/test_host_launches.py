@@ -3,11 +3,6 @@ descriptors, no autograd where nothing learns. And that none of it changes what 
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,28 +14,14 @@ from fused_lmhead.autograd import FusedLinearLogprob
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> dict[str, Any]:
+def seen(printed_by) -> dict[str, Any]:
     """What ``host_process.py`` printed."""
     pytest.importorskip("triton")
     from fused_lmhead.launching import _known_protocol
 
     if not _known_protocol():
         pytest.skip("this Triton's launches are the ordinary ones")
-    environment = {key: value for key, value in os.environ.items() if "TRITON" not in key}
-    environment |= {
-        "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton")),
-        "PYTHONPATH": str(pytestconfig.rootpath),
-        "FUSED_LMHEAD_TUNING": "table",
-    }
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("host_process.py"))],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return printed_by("host_process.py")
 
 
 def test_the_kernel_and_its_arguments_are_those_that_triton_would_launch(seen):

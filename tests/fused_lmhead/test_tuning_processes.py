@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -15,28 +10,9 @@ pytest.importorskip("triton")
 
 
 @pytest.fixture
-def without_gpu(tmp_path: Path, pytestconfig: pytest.Config):
-    """Run one function of ``without_gpu.py`` with an empty cache; what it printed."""
-
-    def run(function: str) -> Any:
-        environment = {key: value for key, value in os.environ.items() if "TRITON" not in key}
-        environment |= {
-            "TRITON_CACHE_DIR": str(tmp_path),
-            "PYTHONPATH": str(pytestconfig.rootpath),
-            "FUSED_LMHEAD_TUNING": "table",
-        }
-        script = Path(__file__).with_name("without_gpu.py")
-        done = subprocess.run(
-            [sys.executable, str(script), function],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=250,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return json.loads(done.stdout.splitlines()[-1])
-
-    return run
+def without_gpu(printed_by):
+    """Run one function of ``without_gpu.py``; what it printed."""
+    return partial(printed_by, "without_gpu.py")
 
 
 def test_timings_are_remembered_and_survive_other_processes_and_torn_files(without_gpu):
