@@ -14,6 +14,7 @@ import triton
 from triton.runtime.errors import TritonError
 
 from fused_lmhead.calls import Launch, compile_only, on
+from fused_lmhead.tuning.launchers import begin_with_compiling
 
 # What a schedule that this GPU or this compiler cannot do raises: Triton's own errors (out of
 # shared memory, ptxas), a failed pass, a shape that a lowering does not accept.
@@ -32,10 +33,10 @@ def compile_and_load(kernel: Any, grid: tuple[int, ...], /, *args: Any, **option
         # A kernel's own cache appears at its first use: two threads would make two, lose one.
         kernel.device_caches[triton.runtime.driver.active.get_current_device()]
         loading = _loading.setdefault(id(kernel), threading.Lock())
+        begin_with_compiling(kernel, loading)
     compiled = compile_only(kernel, grid, *args, **options)
     if compiled is not None:
-        # One of a kernel at a time: its candidates share a launcher, which the first of them has
-        # a C compiler build.
+        # One of a kernel at a time: its candidates share a launcher.
         with loading:
             compiled.run  # noqa: B018 - a property that loads
 

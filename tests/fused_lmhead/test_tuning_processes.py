@@ -75,3 +75,19 @@ def test_a_warmed_head_compiles_nothing_for_other_lengths_and_is_looked_up(witho
     assert microseconds["plan_for"] < 5
     assert microseconds["plan_for, new length"] < 300
     assert microseconds["backend.forward"] < 1000
+
+
+def test_launchers_are_begun_with_their_kernels_and_are_the_ones_that_triton_needs(printed_by):
+    seen = printed_by("launcher_process.py")
+    names = ("logit_gradient", "logit_gradient_specialised", "partials", "partials_specialised")
+    kernels = sorted([*(f"{name}_kernel" for name in names), *["merge_kernel"] * 2])
+    assert seen["in time"] == {
+        "failures": [],
+        "loaded": kernels,
+        "needed": 5,
+        "not ahead": 0,
+        "in vain": 0,
+        "too late": 0,
+    }
+    # Where the early builds fail, kernels are loaded all the same.
+    assert (seen["failing"]["failures"], seen["failing"]["loaded"]) == ([], kernels)

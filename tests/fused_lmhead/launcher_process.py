@@ -1,0 +1,71 @@
+"""Run by a test in a process of its own, without Triton's interpreter: compiles a head's kernels
+ahead, as for Hopper, and prints which launchers were built by whom, as JSON."""
+
+from __future__ import annotations
+
+import json
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+# First, since it turns Triton's interpreter off.
+from stand_in import StandIn  # isort: skip
+
+import torch
+import triton.backends.nvidia.driver as nvidia
+from triton.runtime import driver
+
+from fused_lmhead import specialised
+from fused_lmhead.schedules import Schedule
+from fused_lmhead.tuning.ahead import backward_jobs, forward_jobs
+from fused_lmhead.tuning.compiling import compile_together
+
+TILES = (Schedule(64, 64, 64, 4, 4, 3), Schedule(128, 256, 64, 8, 8, 3, "specialised"))
+
+
+def main() -> dict[str, Any]:
+    """Two vocabularies, the second with early builds that fail."""
+    stand_in = StandIn()
+    driver.set_active(stand_in)
+    specialised._is_hopper = lambda device: True
+    specialised._multiprocessors = lambda device: 132
+    built: list[tuple[str, str]] = []
+    failing = False
+
+    def build(*, src: str, **others: Any) -> SimpleNamespace:
+        thread = threading.current_thread().name
+        if failing and thread == "launcher":
+            raise RuntimeError("no compiler")
+        built.append((thread, src))
+        return SimpleNamespace(launch=stand_in.launch)
+
+    nvidia.compile_module_from_src = build
+
+    def compiled(v: int) -> dict[str, Any]:
+        built.clear()
+        stand_in.names.clear()
+        jobs = {}
+        for tile in TILES:
+            for jobs_of in (forward_jobs, backward_jobs):
+                jobs |= jobs_of(256, v, torch.bfloat16, True, tile)
+        failures = compile_together(list(jobs.values()), torch.device("cpu"))
+        ahead = [text for thread, text in built if thread == "launcher"]
+        needed = [text for thread, text in built if thread != "launcher"]
+        return {
+            "failures": [repr(failure) for failure in failures if failure],
+            "loaded": sorted(stand_in.names),
+            "needed": len(set(needed)),
+            "not ahead": sum(text not in ahead for text in needed),
+            "in vain": sum(text not in needed for text in ahead),
+            "too late": sum(
+                next(by for by, its in built if its == text) != "launcher" for text in set(needed)
+            ),
+        }
+
+    found = {"in time": compiled(512)}
+    failing = True
+    return found | {"failing": compiled(768)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))
