@@ -91,7 +91,6 @@ def tile_partials(
         partials,
         target_logit_m,
         m,
-        tile.group_m,
         V,
         H,
         scale,
@@ -134,7 +133,6 @@ def logit_gradient(
         grad_entropy_M,
         swizzled_boxes(dz_Mn, _GROUP_ROWS, _BLOCK_N),
         M,
-        tile.group_m,
         V,
         H,
         first_column,
@@ -147,4 +145,4 @@ def logit_gradient(
 
 
 def _tile_options(tile: Schedule) -> dict[str, Any]:
-    return {"STAGES": tile.num_stages, **_OPTIONS}
+    return {"GROUP_M": tile.group_m, "STAGES": tile.num_stages, **_OPTIONS}

@@ -27,7 +27,7 @@ def compiled(name: str, entropy: bool = True, keep: bool = False, v: int = 131_0
     def boxes(rows: int, columns: int) -> str:
         return f"tensordesc<bf16[{rows}, {columns}],{swizzle!r}>"
 
-    constants = {"V": v, "H": 4096, "ENTROPY": entropy, "STAGES": 3}
+    constants = {"V": v, "H": 4096, "ENTROPY": entropy, "GROUP_M": 16, "STAGES": 3}
     if "KEEP" in kernel.arg_names:
         constants |= {"KEEP": keep}
         if not keep:
@@ -36,13 +36,7 @@ def compiled(name: str, entropy: bool = True, keep: bool = False, v: int = 131_0
         constants |= {"entropy_ptr": None, "grad_entropy_ptr": None}
     types = {"hidden": boxes(128, 64), "weight": boxes(256, 64), "out": boxes(64, 256)}
     types |= {"kept": boxes(64, 256), "kept_stride": "i32"}
-    types |= {
-        "target_ptr": "*i64",
-        "M": "i32",
-        "group_m": "i32",
-        "first_column": "i32",
-        "tiles_n": "i32",
-    }
+    types |= {"target_ptr": "*i64", "M": "i32", "first_column": "i32", "tiles_n": "i32"}
     types |= {"scale": "fp32", "inverse_temperature": "fp32"}
     names = kernel.arg_names
     signature = {

@@ -25,12 +25,12 @@ ELEMENT_BYTES = gl.constexpr(2)
 
 
 @gluon.jit
-def tile_of(number, tiles_m, tiles_n, group_m):
+def tile_of(number, tiles_m, tiles_n, GROUP_M: gl.constexpr):
     """See ``tiles.tile_of_program``; here a program walks several numbers."""
-    band = number // (group_m * tiles_n)
-    height = gl.minimum(tiles_m - band * group_m, group_m)
-    inside = number % (group_m * tiles_n)
-    return band * group_m + inside % height, inside // height
+    band = number // (GROUP_M * tiles_n)
+    height = gl.minimum(tiles_m - band * GROUP_M, GROUP_M)
+    inside = number % (GROUP_M * tiles_n)
+    return band * GROUP_M + inside % height, inside // height
 
 
 @gluon.jit
@@ -41,8 +41,8 @@ def load_tiles(
     tiles_m,
     tiles_n,
     first_column,
-    group_m,
     H: gl.constexpr,
+    GROUP_M: gl.constexpr,
     STAGES: gl.constexpr,
 ):
     """Fill the ring, block after block of every tile of this program."""
@@ -50,7 +50,7 @@ def load_tiles(
     stage = 0
     phase = 1
     for number in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = tile_of(number, tiles_m, tiles_n, group_m)
+        tile_m, tile_n = tile_of(number, tiles_m, tiles_n, GROUP_M)
         row = tile_m * BLOCK_M
         column = first_column + tile_n * BLOCK_N
         for k in range(0, H, BLOCK_K):

@@ -55,10 +55,11 @@ def _partials(
     H: gl.constexpr,
     ENTROPY: gl.constexpr,
     KEEP: gl.constexpr,
+    GROUP_M: gl.constexpr,
     STAGES: gl.constexpr,
     MMA: gl.constexpr,
 ):
-    target_ptr, partials_ptr, target_logit_ptr, M, tiles_m, tiles_n, group_m, scale = data
+    target_ptr, partials_ptr, target_logit_ptr, M, tiles_m, tiles_n, scale = data
     ROW: gl.constexpr = gl.SliceLayout(1, MMA)
     RAGGED: gl.constexpr = V % BLOCK_N != 0
     columns = gl.arange(0, BLOCK_N, gl.SliceLayout(0, MMA))
@@ -67,7 +68,7 @@ def _partials(
     turn = 0
     plane = tiles_n * M
     for number in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = tile_of(number, tiles_m, tiles_n, group_m)
+        tile_m, tile_n = tile_of(number, tiles_m, tiles_n, GROUP_M)
         first_row = tile_m * BLOCK_M + ROWS * GROUP
         rows = first_row + gl.arange(0, ROWS, ROW)
         in_rows = rows < M
@@ -116,17 +117,18 @@ def _gradients(
     V: gl.constexpr,
     H: gl.constexpr,
     ENTROPY: gl.constexpr,
+    GROUP_M: gl.constexpr,
     STAGES: gl.constexpr,
     MMA: gl.constexpr,
 ):
     target_ptr, shift_ptr, log_sum_ptr, entropy_ptr, grad_logprob_ptr, grad_entropy_ptr = rows_data
-    staging, out, M, tiles_m, tiles_n, group_m, first_column, scale, inverse_temperature = data
+    staging, out, M, tiles_m, tiles_n, first_column, scale, inverse_temperature = data
     ROW: gl.constexpr = gl.SliceLayout(1, MMA)
     stage = 0
     phase = 0
     turn = 0
     for number in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = tile_of(number, tiles_m, tiles_n, group_m)
+        tile_m, tile_n = tile_of(number, tiles_m, tiles_n, GROUP_M)
         first_row = tile_m * BLOCK_M + ROWS * GROUP
         column = first_column + tile_n * BLOCK_N
         rows = first_row + gl.arange(0, ROWS, ROW)
@@ -167,9 +169,7 @@ def _gradients(
     tma.store_wait(pendings=0)
 
 
-@gluon.jit(
-    do_not_specialize=["M", "group_m", "kept_stride"], do_not_specialize_on_alignment=["target_ptr"]
-)
+@gluon.jit(do_not_specialize=["M", "kept_stride"], do_not_specialize_on_alignment=["target_ptr"])
 def partials_specialised_kernel(
     hidden,  # descriptor of [BLOCK_M, BLOCK_K] boxes of [M, H]
     weight,  # descriptor of [BLOCK_N, BLOCK_K] boxes of [V, H]
@@ -177,7 +177,6 @@ def partials_specialised_kernel(
     partials_ptr,
     target_logit_ptr,
     M,
-    group_m,
     V: gl.constexpr,
     H: gl.constexpr,
     scale,
@@ -186,6 +185,7 @@ def partials_specialised_kernel(
     kept_stride,
     ENTROPY: gl.constexpr,
     KEEP: gl.constexpr,
+    GROUP_M: gl.constexpr,
     STAGES: gl.constexpr,
 ):
     """See ``forward.partials_kernel``; the arguments in common mean the same."""
@@ -193,7 +193,7 @@ def partials_specialised_kernel(
     ring = ring_of(hidden, weight, STAGES)
     tiles_m = gl.cdiv(M, BLOCK_M)
     tiles_n = gl.to_tensor(gl.cdiv(V, BLOCK_N))
-    data = (target_ptr, partials_ptr, target_logit_ptr, M, tiles_m, tiles_n, group_m, scale)
+    data = (target_ptr, partials_ptr, target_logit_ptr, M, tiles_m, tiles_n, scale)
     if KEEP:
         staging = gl.allocate_shared_memory(kept.dtype, [2, ROWS, BLOCK_N], kept.layout)
         keeping = (kept, kept_largest_ptr, kept_stride, staging)
@@ -201,11 +201,11 @@ def partials_specialised_kernel(
         keeping = ()
     gl.warp_specialize(
         [
-            (_partials, (ring, data, keeping, 0, V, H, ENTROPY, KEEP, STAGES, MMA)),
-            (_partials, (ring, data, keeping, 1, V, H, ENTROPY, KEEP, STAGES, MMA)),
+            (_partials, (ring, data, keeping, 0, V, H, ENTROPY, KEEP, GROUP_M, STAGES, MMA)),
+            (_partials, (ring, data, keeping, 1, V, H, ENTROPY, KEEP, GROUP_M, STAGES, MMA)),
             (
                 load_tiles,
-                (hidden, weight, ring, tiles_m, tiles_n, gl.to_tensor(0), group_m, H, STAGES),
+                (hidden, weight, ring, tiles_m, tiles_n, gl.to_tensor(0), H, GROUP_M, STAGES),
             ),
         ],
         [4, 1],
@@ -214,7 +214,7 @@ def partials_specialised_kernel(
 
 
 @gluon.jit(
-    do_not_specialize=["M", "group_m", "first_column", "tiles_n"],
+    do_not_specialize=["M", "first_column", "tiles_n"],
     do_not_specialize_on_alignment=["target_ptr", "grad_logprob_ptr", "grad_entropy_ptr"],
 )
 def logit_gradient_specialised_kernel(
@@ -228,7 +228,6 @@ def logit_gradient_specialised_kernel(
     grad_entropy_ptr,
     out,  # descriptor of [ROWS, BLOCK_N] boxes of [M, width]
     M,
-    group_m,
     V: gl.constexpr,
     H: gl.constexpr,
     first_column,
@@ -236,6 +235,7 @@ def logit_gradient_specialised_kernel(
     scale,
     inverse_temperature,
     ENTROPY: gl.constexpr,
+    GROUP_M: gl.constexpr,
     STAGES: gl.constexpr,
 ):
     """See ``backward.logit_gradient_kernel``; the arguments in common mean the same."""
@@ -251,14 +251,14 @@ def logit_gradient_specialised_kernel(
         grad_logprob_ptr,
         grad_entropy_ptr,
     )
-    data = (staging, out, M, tiles_m, tiles_n, group_m, first_column, scale, inverse_temperature)
+    data = (staging, out, M, tiles_m, tiles_n, first_column, scale, inverse_temperature)
     gl.warp_specialize(
         [
-            (_gradients, (ring, rows_data, data, 0, V, H, ENTROPY, STAGES, MMA)),
-            (_gradients, (ring, rows_data, data, 1, V, H, ENTROPY, STAGES, MMA)),
+            (_gradients, (ring, rows_data, data, 0, V, H, ENTROPY, GROUP_M, STAGES, MMA)),
+            (_gradients, (ring, rows_data, data, 1, V, H, ENTROPY, GROUP_M, STAGES, MMA)),
             (
                 load_tiles,
-                (hidden, weight, ring, tiles_m, tiles_n, first_column, group_m, H, STAGES),
+                (hidden, weight, ring, tiles_m, tiles_n, first_column, H, GROUP_M, STAGES),
             ),
         ],
         [4, 1],

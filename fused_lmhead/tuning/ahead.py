@@ -37,8 +37,8 @@ def backward_jobs(h: int, v: int, dtype: torch.dtype, entropy: bool, tile: Sched
 
 
 def _compiled_in(tile: Schedule) -> Schedule:
-    """The same for schedules of the same code: the band is an argument of the kernels."""
-    return replace(tile, group_m=1)
+    """The same for schedules of the same code: the tile kernels take the band as an argument."""
+    return replace(tile, group_m=1) if tile.kind == "tile" else tile
 
 
 def compile_ahead(jobs: Jobs, device: torch.device) -> list[Exception]:

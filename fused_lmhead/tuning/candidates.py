@@ -26,8 +26,8 @@ _SPECIALISED = (
 )
 
 # block_m, block_n, block_k, group_m, num_warps, num_stages. Groups of the large tiles differ
-# since the best band depends on H and on L2, and share their code; the last ones are for cards
-# with 48 to 100 KiB of shared memory and for few tokens.
+# since the best band depends on H and on L2, and share their code but for the specialised ones;
+# the last ones are for cards with 48 to 100 KiB of shared memory and for few tokens.
 _FORWARD_2_BYTE = (
     *_SPECIALISED,
     Schedule(128, 256, 64, 8, 8, 3),

@@ -260,13 +260,12 @@ def by_band(stand_in: StandIn) -> dict[str, int]:
     rows = torch.ones(M)
     of_rows = (Normaliser(rows, rows, rows), rows, rows, 1.0, True, False)
     functions: dict[str, set[int]] = {}
-    for tile in (TILE, SPECIALISED):
-        for group_m in (1, 4, 8, 16):
-            backend = TritonBackend(replace(tile, group_m=group_m))
-            forward = stand_in.since(backend.forward, hidden, weight, target, 1.0, True)
-            backward = stand_in.since(backend.backward, hidden, weight, target, *of_rows)
-            for first in (forward[0], backward[0]):
-                functions.setdefault(first.kernel, set()).add(first.function)
+    for group_m in (1, 4, 8, 16):
+        backend = TritonBackend(replace(TILE, group_m=group_m))
+        forward = stand_in.since(backend.forward, hidden, weight, target, 1.0, True)
+        backward = stand_in.since(backend.backward, hidden, weight, target, *of_rows)
+        for first in (forward[0], backward[0]):
+            functions.setdefault(first.kernel, set()).add(first.function)
     return {kernel: len(its) for kernel, its in functions.items()}
 
 

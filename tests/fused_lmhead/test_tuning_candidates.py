@@ -104,11 +104,18 @@ def test_the_plain_kernel_of_a_specialised_tile_is_not_tried():
 @pytest.mark.parametrize(
     ("kernel", "jobs_of"), [("forward", forward_jobs), ("backward", backward_jobs)]
 )
-def test_a_band_is_no_reason_to_compile_anew(kernel: str, jobs_of):
-    found = pruned(CANDIDATES[kernel](2), 8192, 4096, 131_072, 2, HOPPER)
+def test_tile_kernels_are_not_compiled_for_each_band(kernel: str, jobs_of):
+    found = pruned(CANDIDATES[kernel](2), 8192, 4096, 131_072, 2, replace(HOPPER, hopper=False))
     jobs = set().union(*(jobs_of(4096, 131_072, torch.bfloat16, True, tile) for tile in found))
     compiled = {replace(tile, group_m=1) for tile in found}
     assert len([job for job in jobs if job[0] != "merge"]) == len(compiled) < len(found)
+    own = {
+        job
+        for tile in pruned(CANDIDATES[kernel](2), 8192, 4096, 131_072, 2, HOPPER)
+        for job in jobs_of(4096, 131_072, torch.bfloat16, True, tile)
+        if tile.kind == "specialised" and job[0] != "merge"
+    }
+    assert {job[-1].group_m for job in own} == {8, 16, 32}
 
 
 def test_specialised_kernels_are_for_hopper_alone():
