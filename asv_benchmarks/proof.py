@@ -1,7 +1,8 @@
 """How still the numbers hold and which slowdowns they tell: code measured against itself.
 
     python -m asv_benchmarks.proof take FOLDER --commit REV --comparisons 10 --minutes 9
-    python -m asv_benchmarks.proof report FOLDER [FOLDER …] > proof.md
+    python -m asv_benchmarks.proof keep FOLDER [FOLDER …] --into asv_benchmarks/sittings/STUDY
+    python -m asv_benchmarks.proof report asv_benchmarks/sittings/STUDY > proof.md
 
 ``take`` clones the repository into FOLDER and adds commits with the tree of REV: ``base``
 and ``head``, which are alike, and ``planted`` and ``twin``, whose calls do a known share of
@@ -9,8 +10,9 @@ extra work (``planted.py``). A sitting measures all of them, their rounds interl
 keeps its results in a folder of its own: two comparisons of what is alike, two of what is
 slower. One that its time does not suffice for is not begun, and one that was cut short is
 taken anew: none is spread over two calls of ``take``. Only FOLDER/comparisons has to be
-kept from one call to the next. ``report`` lets ``lmhead-perf check`` judge what is complete
-and sums it up (``proof_report.py``). Give each GPU its own FOLDER.
+kept from one call to the next. ``keep`` lets ``lmhead-perf check`` judge what is complete,
+and makes each sitting one file to be shipped (``proof_kept.py``); ``report`` sums up a
+folder of either kind (``proof_report.py``). Give each GPU its own FOLDER.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asv_benchmarks import tiers
+from asv_benchmarks import proof_kept, tiers
 from asv_benchmarks.planted import VARIABLE
 from asv_benchmarks.proof_report import COMPLETE, PAIRS, Sitting, load, report, rounds_of
 from asv_benchmarks.sweep import ASV_START_S, REMAINS, expected_s
@@ -200,6 +202,16 @@ def judged(folders: Iterable[Path], threshold: float) -> None:
             mark.write_text(json.dumps(complete), encoding="utf-8")
 
 
+def keep(folders: Iterable[Path], into: Path) -> int:
+    """Make a file of each complete, judged sitting; how many. Raises ProofError or KeptError."""
+    marks = [mark for one in folders for mark in sorted(one.glob(f"comparisons/*/{COMPLETE}"))]
+    for mark in marks:
+        complete = json.loads(mark.read_text(encoding="utf-8"))
+        path, new = proof_kept.keep(into, complete, rounds_of(mark.parent))
+        print(f"{path}{'' if new else ' is there already'}", file=sys.stderr)
+    return len(marks)
+
+
 def check(folder: Path, base: str, head: str, threshold: float) -> dict[str, str]:
     """What ``lmhead-perf check`` says of each series of a sitting."""
     command = [sys.executable, "-c", "from dashboard.cli import main; main()"]
@@ -289,9 +301,14 @@ def main(arguments: Iterable[str] | None = None) -> int:
         help="share of extra work: of calls of 2 to 20 ms, of others; nothing: none",
     )
     taking.add_argument("--machine", default="proof", help="asv's name of this machine")
+    keeping = commands.add_parser("keep", help="judge what is complete and make files of it")
+    keeping.add_argument("--into", type=Path, required=True, metavar="FOLDER")
     reporting = commands.add_parser("report", help="Markdown of what is complete")
-    reporting.add_argument("folder", type=Path, nargs="+")
-    reporting.add_argument("--threshold", type=float, default=0.5, help="of the check, in percent")
+    for command in (keeping, reporting):
+        command.add_argument("folder", type=Path, nargs="+")
+        command.add_argument(
+            "--threshold", type=float, default=0.5, help="of the check, in percent"
+        )
     options = parser.parse_args(None if arguments is None else list(arguments))
     if options.command == "take" and (
         len(options.plant) > 2 or not all(0 < share < 10 for share in options.plant)
@@ -301,12 +318,16 @@ def main(arguments: Iterable[str] | None = None) -> int:
         if options.command == "take":
             return REMAINS if take(options) else 0
         judged(options.folder, options.threshold)
+        if options.command == "keep" and keep(options.folder, options.into):
+            return 0
         found: list[Sitting] = load(options.folder)
         if not found:
             raise ProofError(f"no complete sitting in {options.folder[0]}")
+        if other := {one.threshold for one in found} - {options.threshold}:
+            raise ProofError(f"kept sittings were judged at {other.pop():g} %")
         print(report(found))
         return 0
-    except ProofError as error:
+    except (ProofError, proof_kept.KeptError) as error:
         print(f"proof: {error}", file=sys.stderr)
         return 1
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from asv_benchmarks import proof_kept
+
 # A slowdown of so many deviations of an unchanged pair exceeds, in 95 of 100 comparisons,
 # what an unchanged pair shows in one of 100: the normal quantiles of 99 % and 95 %.
 TOLD_DEVIATIONS = 2.326 + 1.645
@@ -70,9 +72,13 @@ class Sitting:
 
 
 def load(folders: Iterable[Path]) -> list[Sitting]:
-    """The complete sittings below the folders, in the order of their names."""
+    """The complete sittings below the folders, and those kept in them, in the order of their names.
+
+    Raises proof_kept.KeptError for a file that is none.
+    """
     found = []
     for folder in folders:
+        found += [sitting(*proof_kept.read(path)) for path in proof_kept.files_in(folder)]
         for mark in sorted(folder.glob(f"comparisons/*/{COMPLETE}")):
             complete = json.loads(mark.read_text(encoding="utf-8"))
             found.append(sitting(complete, rounds_of(mark.parent)))
@@ -218,7 +224,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def deviation(pairs: Iterable[tuple[float, float]]) -> float:
-    """Root mean square of log(head / base); pairs with a 0 are left out, and equal ones."""
+    """Root mean square of log(head / base); pairs with a 0 are left out."""
     squares = [math.log(head / base) ** 2 for base, head in pairs if base > 0 and head > 0]
     return math.sqrt(statistics.fmean(squares)) if squares else 0.0
 

@@ -1,0 +1,59 @@
+"""Sittings of a proof as they ship: one compressed file each, with every round and verdict.
+
+Same content, same bytes: a file that exists is never written with anything else.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+SUFFIX = ".json.gz"
+
+
+class KeptError(Exception):
+    """A file that cannot be read, or would be overwritten; the message names it."""
+
+
+def name_of(complete: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> str:
+    """By what was measured, of which commit, when its first round began and on which card."""
+    began = min(line["started_at"] for line in rounds)[:19].replace("-", "").replace(":", "")
+    uuid = next((line["gpu_uuid"] for line in rounds if line["gpu_uuid"]), "cpu")
+    card = uuid.removeprefix("GPU-").split("-")[0]
+    return f"{complete['set']}-{complete['measured'][:8]}-{began}-{card}{SUFFIX}"
+
+
+def keep(
+    folder: Path, complete: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]
+) -> tuple[Path, bool]:
+    """Write a complete, judged sitting into ``folder``; its file, and whether it is new.
+
+    Raises KeptError where the file holds another sitting.
+    """
+    path = folder / name_of(complete, rounds)
+    lines = sorted(rounds, key=lambda line: str(line["started_at"]))
+    text = json.dumps({"complete": complete, "rounds": lines}, sort_keys=True)
+    if path.exists():
+        if read(path) != (complete, lines):
+            raise KeptError(f"{path} holds another sitting")
+        return path, False
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
+    return path, True
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The mark and the rounds that :func:`keep` wrote. Raises KeptError."""
+    try:
+        found = json.loads(gzip.decompress(path.read_bytes()))
+        return found["complete"], found["rounds"]
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise KeptError(f"{path} is no kept sitting: {error!r}") from error
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The kept sittings of a folder, oldest of each set first."""
+    return sorted(folder.glob(f"*{SUFFIX}"))
