@@ -81,8 +81,8 @@ def is_missing(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def add_results(source: Path, target: Path) -> int:
-    """Take over the series that ``target`` lacks; how many those were."""
+def add_results(source: Path, target: Path) -> tuple[int, int]:
+    """Take over the series that ``target`` lacks; how many, and how many others differ there."""
     from asv.results import Results
     from asv.runner import BenchmarkResult
 
@@ -92,8 +92,8 @@ def add_results(source: Path, target: Path) -> int:
         shutil.copy(source, target)
         names = new.get_all_result_keys()
         whole = [new.get_result_value(name, new.get_result_params(name)) for name in names]
-        return sum(not is_missing(value) for values in whole for value in values)
-    into, count = Results.load(str(target)), 0
+        return sum(not is_missing(value) for values in whole for value in values), 0
+    into, count, stayed = Results.load(str(target)), 0, 0
     for name in new.get_all_result_keys():
         params, version = new.get_result_params(name), new.benchmark_version[name]
         values = new.get_result_value(name, params)
@@ -109,6 +109,10 @@ def add_results(source: Path, target: Path) -> int:
             for index, (value, old) in enumerate(zip(values, kept, strict=True))
             if is_missing(old) and not is_missing(value)
         }
+        stayed += sum(
+            not is_missing(value) and not is_missing(old) and value != old
+            for value, old in zip(values, kept, strict=True)
+        )
         if not taken:
             continue
         count += len(taken)
@@ -130,11 +134,12 @@ def add_results(source: Path, target: Path) -> int:
         )
     if count:
         into.save(str(target.parent.parent))
-    return count
+    return count, stayed
 
 
-def merge(source: Path, target: Path) -> tuple[int, int]:
-    """Merge one folder into another: how many rounds and series came anew."""
+def merge(source: Path, target: Path) -> tuple[int, int, int]:
+    """Merge one folder into another: how many rounds and series came anew, and how many series
+    have another value there, which stays."""
     if not (source / "rounds").is_dir():
         raise MergeError(f"{source} has no rounds: it is no folder of this suite's results")
     target.mkdir(parents=True, exist_ok=True)
@@ -144,7 +149,7 @@ def merge(source: Path, target: Path) -> tuple[int, int]:
         add_lines(path, target / "rounds" / path.name)
         for path in sorted((source / "rounds").glob("*.jsonl"))
     )
-    series = 0
+    series = stayed = 0
     for machine in sorted(path.parent for path in source.glob(f"*/{MACHINE}")):
         described = target / machine.name / MACHINE
         if not described.exists():
@@ -152,8 +157,9 @@ def merge(source: Path, target: Path) -> tuple[int, int]:
             shutil.copy(machine / MACHINE, described)
         for path in sorted(machine.glob("*.json")):
             if path.name != MACHINE:
-                series += add_results(path, target / machine.name / path.name)
-    return rounds, series
+                new, other = add_results(path, target / machine.name / path.name)
+                series, stayed = series + new, stayed + other
+    return rounds, series, stayed
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
@@ -166,11 +172,12 @@ def main(arguments: Iterable[str] | None = None) -> int:
     chosen = parser.parse_args(None if arguments is None else list(arguments))
     for source in chosen.source:
         try:
-            rounds, series = merge(source, chosen.target)
+            rounds, series, stayed = merge(source, chosen.target)
         except MergeError as error:
             print(f"merge: {error}", file=sys.stderr)
             return 1
-        print(f"{source}: {rounds} rounds, {series} series in asv's results", file=sys.stderr)
+        kept = f", {stayed} stay as {chosen.target} has them" if stayed else ""
+        print(f"{source}: {rounds} rounds, {series} series in asv's results{kept}", file=sys.stderr)
     return 0
 
 

@@ -51,9 +51,9 @@ def results(folder: Path) -> dict[str, Any]:
 
 def test_halves_merge_to_the_whole_once(halves: tuple[Path, Path], tmp_path: Path) -> None:
     into = tmp_path / "into"
-    assert merge(halves[0], into) == (12, 6)
-    assert merge(halves[1], into) == (48, 24)
-    assert merge(halves[1], into) == (0, 0)
+    assert merge(halves[0], into) == (12, 6, 0)
+    assert merge(halves[1], into) == (48, 24, 0)
+    assert merge(halves[1], into) == (0, 0, 0)
     whole = (SHIPPED / "rounds").glob(f"{COMMIT}*")
     for path in whole:
         merged = (into / "rounds" / path.name).read_text().splitlines()
@@ -114,3 +114,19 @@ def test_a_folder_without_rounds_is_refused(
 ) -> None:
     assert main([str(tmp_path), str(tmp_path / "into")]) == 1
     assert "has no rounds" in capsys.readouterr().err
+
+
+def test_other_values_of_a_series_stay_and_are_counted(
+    halves: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into, (path,) = tmp_path / "into", halves[0].glob(f"h200/{COMMIT}*")
+    merge(halves[0], into)
+    before = results(into)
+    stored = json.loads(path.read_text())
+    (row,) = stored["results"].values()
+    at = next(i for i, value in enumerate(row[0]) if value is not None and not math.isnan(value))
+    row[0][at] *= 2
+    path.write_text(json.dumps(stored))
+    assert main([str(halves[0]), str(into)]) == 0
+    assert "0 series in asv's results, 1 stay as" in capsys.readouterr().err
+    assert results(into) == before
