@@ -2,11 +2,13 @@
 
     python -m asv_benchmarks.figures ratios RESULTS --commit REV
     python -m asv_benchmarks.figures agreement RESULTS [OTHER_RESULTS] --commit REV
+    python -m asv_benchmarks.figures duration RESULTS --commit REV
 
 ``ratios`` divides each series by the cuBLAS control of its shape. ``agreement``
 compares two runs of one commit, or, of a single one, its first round with its last:
 two processes with all the others between them. A series' value is the median of its
 rounds' values. Both look at the times of calls on a shape and at nothing else.
+``duration`` says how long each run took, from its first process to the end of its last.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,19 +47,24 @@ def is_time_of_shape(record: Mapping[str, Any]) -> bool:
     )
 
 
+def records_of(results: Path, commit: str) -> Iterator[dict[str, Any]]:
+    """The lines of all rounds of ``commit`` (a prefix of its hash)."""
+    for path in sorted(results.glob("rounds/*.jsonl")):
+        for line in filter(None, path.read_text(encoding="utf-8").split("\n")):
+            record: dict[str, Any] = json.loads(line)
+            if record["commit"].startswith(commit):
+                yield record
+
+
 def load_rounds(results: Path, commit: str) -> dict[Key, list[float]]:
     """Values in ms, by round, of the newest run of ``commit`` (a prefix of its hash).
 
     Raises SystemExit, naming the folder, where there are none.
     """
     rounds: dict[Key, dict[str, list[float]]] = {}
-    for path in sorted(results.glob("rounds/*.jsonl")):
-        for line in filter(None, path.read_text(encoding="utf-8").split("\n")):
-            record: dict[str, Any] = json.loads(line)
-            if not (is_time_of_shape(record) and record["commit"].startswith(commit)):
-                continue
-            key = Key(record["family"], **record["params"])
-            rounds.setdefault(key, {}).setdefault(record["run"], []).append(record["value"])
+    for record in filter(is_time_of_shape, records_of(results, commit)):
+        key = Key(record["family"], **record["params"])
+        rounds.setdefault(key, {}).setdefault(record["run"], []).append(record["value"])
     if not rounds:
         raise SystemExit(f"{results}/rounds holds no good round of commit {commit}")
     # A run's id begins with its time.
@@ -124,16 +132,44 @@ def agreement_table(one: Mapping[Key, float], other: Mapping[Key, float]) -> str
     return "\n".join(lines)
 
 
+def duration_table(results: Path, commit: str) -> str:
+    """Markdown: a row for each run of ``commit``, oldest first.
+
+    Where several commits took turns, a run's time holds the others' processes too. Raises
+    SystemExit, naming the folder, where there are none.
+    """
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for record in records_of(results, commit):
+        runs.setdefault(record["run"], []).append(record)
+    if not runs:
+        raise SystemExit(f"{results}/rounds holds no round of commit {commit}")
+    lines = ["| began | machine | series | processes | in them, s | in all, s |"]
+    lines.append("| --- | --- | --- | --- | --- | --- |")
+    for name in sorted(runs):
+        records = sorted(runs[name], key=lambda record: str(record["started_at"]))
+        began = [datetime.fromisoformat(record["started_at"]) for record in records]
+        taken = [float(record.get("seconds", {}).get("whole", 0.0)) for record in records]
+        series = {(record["benchmark"], str(record["params"])) for record in records}
+        whole = (began[-1] - began[0]).total_seconds() + taken[-1]
+        lines.append(
+            f"| {began[0]:%Y-%m-%d %H:%M:%S} | {records[0]['machine']} | {len(series)} | "
+            f"{len(records)} | {sum(taken):.0f} | {whole:.0f} |"
+        )
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.figures")
-    parser.add_argument("table", choices=["ratios", "agreement"])
+    parser.add_argument("table", choices=["ratios", "agreement", "duration"])
     parser.add_argument("results", type=Path)
     parser.add_argument("other", type=Path, nargs="?", help="the second run, for agreement")
     parser.add_argument("--commit", required=True, help="hash, or its first characters")
     chosen = parser.parse_args(arguments)
     if chosen.table == "ratios":
         print(ratio_table(load(chosen.results, chosen.commit)))
+    elif chosen.table == "duration":
+        print(duration_table(chosen.results, chosen.commit))
     elif chosen.other is None:
         print(agreement_table(*ends(load_rounds(chosen.results, chosen.commit))))
     else:

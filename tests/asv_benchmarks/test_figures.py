@@ -76,3 +76,22 @@ def test_a_single_run_is_held_against_itself_first_round_to_last(tmp_path: Path,
 def test_a_folder_without_the_commit_is_named(tmp_path: Path):
     with pytest.raises(SystemExit, match="no good round of commit beef"):
         load(tmp_path, "beef")
+
+
+def test_a_run_lasts_from_its_first_process_to_the_end_of_its_last(tmp_path: Path, capsys):
+    def process(at: str, whole: float, family: str, run: str) -> None:
+        taken = {"started_at": f"2026-01-01T00:{at}.000+00:00", "seconds": {"whole": whole}}
+        named = {"machine": "toy", "benchmark": family}
+        write_rounds(tmp_path, run, {family: [1.0]}, **taken, **named)
+
+    process("00:30", 4.0, "forward", "r")  # written before the first one
+    process("00:10", 2.0, "control", "r")
+    process("01:00", 5.0, "control", "r")
+    process("59:00", 1.0, "control", "s")
+    main(["duration", str(tmp_path), "--commit", "ab"])
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| 2026-01-01 00:00:10 | toy | 2 | 3 | 11 | 55 |",
+        "| 2026-01-01 00:59:00 | toy | 1 | 1 | 1 | 1 |",
+    ]
+    with pytest.raises(SystemExit, match="no round of commit fff"):
+        main(["duration", str(tmp_path), "--commit", "fff"])
