@@ -41,6 +41,16 @@ def printed_by(
     return run
 
 
+@pytest.fixture(scope="session")
+def quick_launches() -> None:
+    """Skip where this Triton's launches are the ordinary ones."""
+    pytest.importorskip("triton")
+    from fused_lmhead.launching import _known_protocol
+
+    if not _known_protocol():
+        pytest.skip("this Triton's launches are the ordinary ones")
+
+
 @pytest.fixture(autouse=True)
 def poison_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """``torch.empty`` and its kin hand out NaN, so that an unwritten value shows."""
