@@ -211,19 +211,28 @@ def _relative(frame: pd.DataFrame, bases: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
+def same_card(one: object, other: object) -> bool:
+    """Whether two ``gpu_uuid`` may be divided by each other: cards of one model differ by
+    percents. Unknown ones may."""
+    return not known(one) or not known(other) or one == other
+
+
 def _partners(frame: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
-    """``value``, ``low`` and ``high`` of each row's control: same shape, machine, commit, unit.
+    """``value``, ``low`` and ``high`` of each row's control: same shape, machine, card, commit,
+    unit.
 
     A control is a time, so that bytes, errors and counts have none.
     """
-    keys = [*RUN, *SHAPE, "unit"]
+    keys, found = [*RUN, *SHAPE, "unit"], ["value", "low", "high"]
     partners = controls.dropna(subset=["value"]).drop_duplicates(keys, keep="last")
-    both = frame[keys].merge(partners[[*keys, "value", "low", "high"]], on=keys, how="left")
-    return both.set_axis(frame.index)
+    partners = partners[[*keys, *found, "gpu_uuid"]].rename(columns={"gpu_uuid": "card"})
+    both = frame[[*keys, "gpu_uuid"]].merge(partners, on=keys, how="left").set_axis(frame.index)
+    alike = [same_card(*cards) for cards in zip(both["gpu_uuid"], both["card"], strict=True)]
+    return both[found].where(pd.Series(alike, index=frame.index, dtype=bool))
 
 
 def relative_to_control(frame: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
-    """Each point divided by the control's of the same shape, machine and commit.
+    """Each point divided by the control's of the same shape, machine, card and commit.
 
     ``controls`` are the points of family ``control``. Points without a partner
     have a null ``y``.

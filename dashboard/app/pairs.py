@@ -14,7 +14,7 @@ import pandas as pd
 from dashboard.app import comparison, frames, naming, wording
 
 _KEYS = ["model", "tokens", "tp", "rest", "machine", "environment"]
-_KEPT = ["group", "heading", "shape", "params", "unit", "value", "low", "high"]
+_KEPT = ["group", "heading", "shape", "params", "unit", "value", "low", "high", "gpu_uuid"]
 _ADDED = ["y", "y_low", "y_high", "under_value"]
 _SHOWN = ["row", "column", "order", "took", "against", "interval", "shown"]
 _NUMBERS = ["value", "low", "high"]
@@ -46,14 +46,17 @@ def families(points: pd.DataFrame) -> Families:
 
 
 def quotients(found: Families, over: str, under: str) -> pd.DataFrame:
-    """Family ``over`` divided by family ``under`` where both have a value at equal parameters.
+    """Family ``over`` divided by family ``under`` where both have a value at equal parameters,
+    measured on one card.
 
     Columns: what names a series of ``over``, with ``n`` where the points have it (see
     ``frames.hover``), ``y``, ``y_low``, ``y_high``, ``under_value``, and ``row``, ``column``,
     ``order``, ``value``, ``shown`` for charts, ordered by model, TP and tokens.
     """
     top, bottom = (found.get(family, {}) for family in (over, under))
-    keys = sorted((key for key in top if key in bottom), key=_place)
+    keys = [key for key in top if key in bottom]
+    keys = [k for k in keys if frames.same_card(top[k]["gpu_uuid"], bottom[k]["gpu_uuid"])]
+    keys.sort(key=_place)
     if not keys:
         return pd.DataFrame(columns=[*_KEYS, *_KEPT, "n", *_ADDED, *_SHOWN])
     rows, others = [top[key] for key in keys], [bottom[key] for key in keys]

@@ -50,7 +50,7 @@ def table(before: Mapping[str, Any], now: Mapping[str, Any], others: pd.DataFram
         sides = [_value(part, str(side["commit"])) for side in (before, now)]
         unit = str(part["unit"].iloc[0])
         if group == frames.CONTROL:
-            ratios = [_over(side, value) for side, value in zip((before, now), sides, strict=True)]
+            ratios = [_over(side, part) for side in (before, now)]
             if unit == now["unit"]:
                 rows.append((_RATIO, _change(*ratios), *map(wording.ratio, ratios)))
             name = "Control itself"
@@ -70,8 +70,9 @@ def _value(points: pd.DataFrame, commit: str) -> float | None:
     return None if found.empty else frames.number(found.iloc[-1])
 
 
-def _over(row: Mapping[str, Any], control: float | None) -> float | None:
-    value = frames.number(row["value"])
+def _over(row: Mapping[str, Any], controls: pd.DataFrame) -> float | None:
+    alike = [frames.same_card(row["gpu_uuid"], card) for card in controls["gpu_uuid"]]
+    value, control = frames.number(row["value"]), _value(controls[alike], str(row["commit"]))
     return value / control if value is not None and control else None
 
 

@@ -52,6 +52,7 @@ def synthetic_points(values: dict[int, list[float | None]], spread: float = 0.01
             "status": "failed" if value is None else "ok",
             "reason": "out of memory" if value is None else None,
             "started_at": date + timedelta(hours=1),
+            "gpu_uuid": "GPU-synthetic",
             "driver": "570",
             "torch": "2.11",
             "triton": None,
@@ -124,6 +125,14 @@ def test_a_point_without_control_has_no_ratio() -> None:
     out = frames.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
     assert out["y"].iloc[0] == 2.0
     assert pd.isna(out["y"].iloc[1])
+
+
+def test_a_control_of_another_card_is_none() -> None:
+    both = synthetic_points({1: [2.0, 3.0, 4.0], 2: [1.0, 2.0, 4.0]})
+    both.loc[(both["series_id"] == 2) & (both["commit"] == COMMITS[1]), "gpu_uuid"] = "GPU-other"
+    both.loc[(both["series_id"] == 2) & (both["commit"] == COMMITS[2]), "gpu_uuid"] = None
+    out = frames.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
+    assert out["y"].fillna(0).tolist() == [2.0, 0.0, 1.0]
 
 
 def test_relative_to_first_starts_at_one_without_an_interval() -> None:

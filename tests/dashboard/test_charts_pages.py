@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -180,3 +181,19 @@ def test_a_family_that_was_not_measured_has_no_quotients_but_their_columns() -> 
     found = pairs.quotients({"forward": {}}, "forward", "control")
     assert found.empty
     assert {"y", "y_low", "y_high", "under_value", "row", "column", "shape"} <= set(found.columns)
+
+
+def test_families_are_divided_where_one_card_measured_both() -> None:
+    def side(value: float, card: str | None) -> dict[str, Any]:
+        names = {"model": "m", "tokens": 8, "tp": 1, "group": "g", "heading": "G", "shape": "s"}
+        return {
+            **names,
+            **{"rest": (), "machine": "lab", "environment": "e", "params": {}, "unit": "ms"},
+            **{"value": value, "low": value, "high": value, "gpu_uuid": card},
+        }
+
+    cards = (("GPU-1", "GPU-1"), ("GPU-1", "GPU-2"), ("GPU-1", None))
+    above = {("m", number, 1): side(3.0, card) for number, (card, _) in enumerate(cards)}
+    below = {("m", number, 1): side(2.0, card) for number, (_, card) in enumerate(cards)}
+    found = pairs.quotients({"forward": above, "control": below}, "forward", "control")
+    assert found["y"].tolist() == [1.5, 1.5]

@@ -45,6 +45,7 @@ def _point(**cells: Any) -> dict[str, Any]:
     base = {
         "machine": "lab", "environment": "py", "commit": "a", "model": "m", "tokens": 8, "tp": 1,
         "unit": "ms", "value": 2.0, "low": 1.9, "high": 2.1, "series_id": 1,
+        "gpu_uuid": None,
     }  # fmt: skip
     return base | cells
 
@@ -94,13 +95,14 @@ def test_benchmarks_that_choose_alike_share_a_map() -> None:
 def test_what_changed_beside_a_step_is_told() -> None:
     row = {
         "group": "forward", "unit": "ms", "place": "lab", "model": "m", "tokens": 8, "tp": 1,
+        "gpu_uuid": "GPU-1",
     }  # fmt: skip
     before = row | {"commit": "a", "value": 2.0, "schedule": '{"num_warps": 8}'}
     now = row | {"commit": "b", "value": 3.0, "schedule": '{"num_warps": 4}'}
     others = pd.DataFrame(
         [
             {"group": group, "heading": name, "shape": "s", "unit": unit, "commit": commit,
-             "value": value}
+             "value": value, "gpu_uuid": "GPU-1"}
             for group, name, unit, values in (
                 ("control", "Control", "ms", (1.0, 1.5)),
                 ("compile.Spills", "Registers spilled", "registers", (0.0, 8.0)),
@@ -113,6 +115,12 @@ def test_what_changed_beside_a_step_is_told() -> None:
     # The control moved as much: the machine did it.
     assert list(table.loc["Ratio to the control"]) == ["±0.0 %", f"{TIMES}2.000", f"{TIMES}2.000"]
     assert table.loc["Control itself", "Change"] == "+50.0 %"
+    elsewhere = why.table(before, now | {"gpu_uuid": "GPU-2"}, others).set_index("What")
+    assert list(elsewhere.loc["Ratio to the control"]) == [
+        wording.NONE,
+        f"{TIMES}2.000",
+        wording.NONE,
+    ]
     assert list(table.loc["Registers spilled (s)"][["Before", "Now"]]) == [
         "0 registers", "8 registers",
     ]  # fmt: skip
