@@ -4,7 +4,8 @@
     python -m asv_benchmarks.figures agreement RESULTS [OTHER_RESULTS] --commit REV
     python -m asv_benchmarks.figures duration RESULTS --commit REV
 
-``ratios`` divides each series by the cuBLAS control of its shape. ``agreement``
+``ratios`` divides each series by the cuBLAS control of its shape, both from one run: the
+newest of those that measured most of the shape. ``agreement``
 compares two runs of one commit, or, of a single one, its first round with its last:
 two processes with all the others between them. A series' value is the median of its
 rounds' values. Both look at the times of calls on a shape and at nothing else.
@@ -57,23 +58,48 @@ def records_of(results: Path, commit: str) -> Iterator[dict[str, Any]]:
 
 
 def load_rounds(results: Path, commit: str) -> dict[Key, list[float]]:
-    """Values in ms, by round, of the newest run of ``commit`` (a prefix of its hash).
+    """Values in ms, by round, of each series' newest run of ``commit`` (a prefix of its hash).
 
     Raises SystemExit, naming the folder, where there are none.
     """
-    rounds: dict[Key, dict[str, list[float]]] = {}
+    runs = runs_of(results, commit)
+    # A run's id begins with its time: what a newer one measured too counts.
+    return {key: values for name in sorted(runs) for key, values in runs[name].items()}
+
+
+def runs_of(results: Path, commit: str) -> dict[str, dict[Key, list[float]]]:
+    """Values in ms of every run of ``commit``, by series and round.
+
+    Raises SystemExit, naming the folder, where there are none.
+    """
+    runs: dict[str, dict[Key, list[float]]] = {}
     for record in filter(is_time_of_shape, records_of(results, commit)):
         key = Key(record["family"], **record["params"])
-        rounds.setdefault(key, {}).setdefault(record["run"], []).append(record["value"])
-    if not rounds:
+        runs.setdefault(record["run"], {}).setdefault(key, []).append(record["value"])
+    if not runs:
         raise SystemExit(f"{results}/rounds holds no good round of commit {commit}")
-    # A run's id begins with its time.
-    return {key: runs[max(runs)] for key, runs in rounds.items()}
+    return runs
 
 
 def load(results: Path, commit: str) -> dict[Key, float]:
     """Each series' value: the median of :func:`load_rounds`."""
     return {key: statistics.median(values) for key, values in load_rounds(results, commit).items()}
+
+
+def load_shapes(results: Path, commit: str) -> dict[Key, float]:
+    """Each series' value, those of a shape from one run: cards differ by percents.
+
+    Raises SystemExit, naming the folder, where there are none.
+    """
+    parts: dict[tuple[str, int, int], dict[str, dict[Key, float]]] = {}
+    for name, series in runs_of(results, commit).items():
+        for key, values in series.items():
+            run = parts.setdefault(key.shape, {}).setdefault(name, {})
+            run[key] = statistics.median(values)
+    found: dict[Key, float] = {}
+    for runs in parts.values():
+        found |= max(runs.items(), key=lambda run: (len(run[1]), run[0]))[1]
+    return found
 
 
 def ends(rounds: Mapping[Key, list[float]]) -> tuple[dict[Key, float], dict[Key, float]]:
@@ -167,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--commit", required=True, help="hash, or its first characters")
     chosen = parser.parse_args(arguments)
     if chosen.table == "ratios":
-        print(ratio_table(load(chosen.results, chosen.commit)))
+        print(ratio_table(load_shapes(chosen.results, chosen.commit)))
     elif chosen.table == "duration":
         print(duration_table(chosen.results, chosen.commit))
     elif chosen.other is None:

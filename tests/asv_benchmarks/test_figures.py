@@ -95,3 +95,13 @@ def test_a_run_lasts_from_its_first_process_to_the_end_of_its_last(tmp_path: Pat
     ]
     with pytest.raises(SystemExit, match="no round of commit fff"):
         main(["duration", str(tmp_path), "--commit", "fff"])
+
+
+def test_a_shape_is_divided_by_the_control_of_its_own_run(tmp_path: Path, capsys):
+    write_rounds(tmp_path, "20260101-a", {"control": [2.0], "forward": [2.2], "two_pass": [6.0]})
+    write_rounds(tmp_path, "20260102-a", {"control": [1.0], "forward": [1.3]})  # a faster card
+    main(["ratios", str(tmp_path), "--commit", "ab"])
+    assert "| toy | 2048 | 1 | 2.00 | 1.100 | 3.000 |" in capsys.readouterr().out
+    write_rounds(tmp_path, "20260103-a", {"control": [1.0], "forward": [1.3], "two_pass": [2.0]})
+    main(["ratios", str(tmp_path), "--commit", "ab"])
+    assert "| toy | 2048 | 1 | 1.00 | 1.300 | 2.000 |" in capsys.readouterr().out
