@@ -34,7 +34,11 @@ class _Beginning:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         source = self.make(*args, **named)
-        threading.Thread(target=self._build, args=(source,), name="launcher", daemon=True).start()
+        # Not a daemon: a C compiler that outlives the process misses its folder.
+        build = threading.Thread(target=self._build, args=(source,), name="launcher")
+        # There may be no thread to be had, or an interpreter that ends.
+        with contextlib.suppress(RuntimeError):
+            build.start()
         return source
 
     def _build(self, source: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,20 +32,30 @@ def main() -> dict[str, Any]:
     specialised._is_hopper = lambda device: True
     specialised._multiprocessors = lambda device: 132
     built: list[tuple[str, str]] = []
+    begun: set[str] = set()
+    twice: list[str] = []
+    lost: list[str] = []
+    threading.excepthook = lambda args: lost.append(repr(args.exc_value))
     failing = False
 
     def build(*, src: str, **others: Any) -> SimpleNamespace:
         thread = threading.current_thread().name
         if failing and thread == "launcher":
             raise RuntimeError("no compiler")
+        # Triton keeps what it built: one of a text at a time, the next finds it.
+        if src in begun:
+            twice.append(thread)
+        begun.add(src)
+        time.sleep(0.02)
+        begun.remove(src)
         built.append((thread, src))
         return SimpleNamespace(launch=stand_in.launch)
 
     nvidia.compile_module_from_src = build
 
     def compiled(v: int) -> dict[str, Any]:
-        built.clear()
-        stand_in.names.clear()
+        for noted in (built, twice, lost, stand_in.names):
+            noted.clear()
         jobs = {}
         for tile in TILES:
             for jobs_of in (forward_jobs, backward_jobs):
@@ -53,6 +65,8 @@ def main() -> dict[str, Any]:
         needed = [text for thread, text in built if thread != "launcher"]
         return {
             "failures": [repr(failure) for failure in failures if failure],
+            "lost": list(lost),
+            "at once": len(twice),
             "loaded": sorted(stand_in.names),
             "needed": len(set(needed)),
             "not ahead": sum(text not in ahead for text in needed),
@@ -64,7 +78,18 @@ def main() -> dict[str, Any]:
 
     found = {"in time": compiled(512)}
     failing = True
-    return found | {"failing": compiled(768)}
+    found |= {"failing": compiled(768)}
+    threading.Thread.start = _no_launchers(threading.Thread.start)
+    return found | {"without threads": compiled(1024)}
+
+
+def _no_launchers(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+    def limited(self: threading.Thread) -> None:
+        if self.name == "launcher":
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    return limited
 
 
 if __name__ == "__main__":
