@@ -3,10 +3,10 @@
 Why each rule, on a GPU whose clocks are not locked: host jitter goes with graph
 replay; power capping goes with an idle gap before each sample; but after a gap the first
 replays are slower, by different amounts, which shows in a short kernel: it is replayed in
-bursts whose first half is not counted. One far under 0.3 ms is not paced at all; one over
-20 ms is capped inside itself, where the minimum after a gap of three lengths holds best.
-Lengths are nominal ones (``nominal.py``): near a limit, measured ones would mix two
-protocols in a series.
+bursts, of which about the first half is not counted. One far under 0.3 ms is not paced at
+all; one over 20 ms is capped inside itself, where the minimum after a gap of three lengths
+holds best. Lengths are nominal ones (``nominal.py``): near a limit, measured ones would mix
+two protocols in a series.
 ``python -m asv_benchmarks.figures agreement`` shows how still the values hold.
 
 The protocol is a value from a pure function and the loop takes any ``Subject``,
@@ -27,6 +27,7 @@ from asv_benchmarks.conditions import Conditions, Monitor, summarise
 BACK_TO_BACK_BELOW_MS = 0.3
 CAPPED_ABOVE_MS = 20.0
 GAP_MS = 20.0
+BURSTS_BELOW_MS = 5.0
 # A burst is over before the power cap is reached.
 BURST_MS = 10.0
 # A back-to-back sample is the median of a group that keeps the GPU busy this long, so
@@ -50,7 +51,7 @@ ProtocolName = Literal[
 class Plan:
     """How to sample: ``samples`` are kept, one more is taken first and dropped.
 
-    A sample is the median of ``group`` replays without a pause, less the first ``warming``.
+    A sample is the median of ``group`` replays in a row, less the first ``warming``.
     """
 
     protocol: ProtocolName
@@ -77,8 +78,8 @@ def gpu_plan(length_ms: float) -> Plan:
     """
     if length_ms < BACK_TO_BACK_BELOW_MS:
         return Plan("graph-back-to-back", "median", 0.0, samples=9, group=_group(length_ms))
-    burst = int(BURST_MS / (length_ms + FLUSH_MS))
-    if burst > 1:
+    if length_ms < BURSTS_BELOW_MS:
+        burst = max(2, int(BURST_MS / (length_ms + FLUSH_MS)))
         half = burst // 2
         return Plan("graph-bursts", "median", GAP_MS, samples=9, group=burst, warming=half)
     if length_ms <= CAPPED_ABOVE_MS:
