@@ -145,7 +145,10 @@ class _Parallel(Family, abstract=True):
         return take_round(self._pair, self.plan(self.shape()), self.monitor)
 
     def plan(self, workload: Workload) -> Plan:
-        """Paced as a single GPU's calls are; a share has no smallest value to prefer."""
+        """Paced as a single GPU's calls are, but never in bursts: the ranks meet at each call.
+
+        A share has no smallest value to prefer.
+        """
         plan = replace(
             gpu_plan(nominal_ms(workload, self.work)), protocol=PROTOCOL, group=1, warming=0
         )

@@ -78,3 +78,8 @@ def test_long_calls_take_the_minimum_and_shares_the_median() -> None:
     assert plans[Forward].statistic == "median"
     assert plans[ForwardBackward].statistic == "minimum"
     assert CollectiveShare().plan(workload).statistic == "median"
+
+
+def test_short_calls_are_sampled_one_by_one() -> None:
+    plan = Forward().plan(Workload("nemotron-super", 2048, 4))
+    assert (plan.protocol, plan.group, plan.warming) == (PROTOCOL, 1, 0)

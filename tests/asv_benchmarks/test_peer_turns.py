@@ -61,7 +61,7 @@ class FakeSubject:
         self.taken += 1
         if self.taken - 1 == self.fails_at:
             raise RuntimeError("lost")
-        return [float(self.taken)]
+        return [9.0] * (group - 1) + [float(self.taken)]
 
     def poison(self) -> None:
         self.notes.append(f"poison {self.name}")
@@ -90,6 +90,13 @@ def test_samples_are_taken_in_turn_after_the_longer_gap() -> None:
     assert (short.rounds, long.rounds) == ([3.0], [2.0])
     assert len(readings) == 5
     assert short.cell().ms == 3.0
+
+
+def test_the_first_replays_of_a_burst_are_not_counted() -> None:
+    plan = Plan("graph-bursts", "median", 0.0, samples=1, group=3, warming=2)
+    one = entrant("a", plan, [])
+    take_turns([one], NoMonitor())
+    assert one.rounds == [2.0]
 
 
 def test_the_rounds_median_is_the_value() -> None:

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from asv_benchmarks import sweep
+from asv_benchmarks.nominal import Work, nominal_ms
 from asv_benchmarks.sweep import (
     PIECE_S,
+    PROCESS_S,
     Place,
     Series,
     SweepError,
@@ -29,6 +31,8 @@ from asv_benchmarks.sweep import (
     shard,
 )
 from asv_benchmarks.tiers import FORWARD, FORWARD_BACKWARD, TWO_PASS, TWO_PASS_BACKWARD, series_of
+from asv_benchmarks.timing import gpu_plan
+from asv_benchmarks.workloads import Workload
 
 FULL = series_of("full")
 
@@ -58,6 +62,11 @@ def test_a_cpu_is_given_what_it_can_run() -> None:
 def test_longer_work_is_expected_to_take_longer() -> None:
     small, large = "'nemotron-super', 2048, 8", "'kimi-k2', 262144, 1"
     assert expected_s((FORWARD, small)) < 3
+    length_ms = nominal_ms(Workload("nemotron-super", 2048, 8), Work())
+    plan = gpu_plan(length_ms)
+    assert plan.group > 10
+    samples = (plan.samples + 1) * (plan.gap_ms + plan.group * length_ms) / 1000
+    assert expected_s((FORWARD, small)) >= PROCESS_S + samples
     times = [
         expected_s((name, large))
         for name in (FORWARD, TWO_PASS, FORWARD_BACKWARD, TWO_PASS_BACKWARD)
