@@ -79,7 +79,8 @@ class Series:
 class Round:
     """One process: its samples (series' unit) and the conditions it ran under.
 
-    ``gap_ms`` is the idle time before each sample, 0 where they were not paced.
+    ``gap_ms`` is the idle time before each sample, 0 where they were not paced; ``run`` the
+    invocation of asv that made it.
     """
 
     samples: tuple[float, ...]
@@ -93,6 +94,7 @@ class Round:
     temperature_c: float | None = None
     clock_event_reasons: tuple[str, ...] = ()
     gap_ms: float | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ class Side:
     """A series at one commit: one side of a comparison.
 
     ``rounds`` is empty where only the pooled value is known; a comparison then
-    has no interval of its own. ``statistic`` is what a round's value is of its samples,
+    has no interval of its own. ``others`` are the commit's rounds of other runs, which
+    stand behind no value of today. ``statistic`` is what a round's value is of its samples,
     ``minimum`` or ``median``; ``protocol`` how these were taken.
     """
 
@@ -116,6 +119,7 @@ class Side:
     triton: str | None = None
     statistic: str | None = None
     protocol: str | None = None
+    others: tuple[Round, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dashboard.models import Pair, Round, Series, SeriesVerdict, Side, Status, V
 from dashboard.verdicts.past import NO_PAST, Past
 from dashboard.verdicts.policy import Rule, limits
 from dashboard.verdicts.statistic import one_statistic, other_pacing, other_statistic
+from dashboard.verdicts.turns import taken_in_turn
 
 # What has to be the same on both sides; unknown is no evidence of a change.
 _CONDITIONS = (
@@ -31,7 +32,7 @@ class Measured:
     time; ``interleaved`` says whether the sides took turns, ``None`` where the
     rounds carry no times; ``other_card`` whether no card measured both sides;
     ``past`` what earlier commits tell of the noise; ``remark`` says by which statistic
-    the rounds were valued anew, if they were.
+    the rounds were valued anew, or of which run they are, if not of the latest.
     """
 
     series: Series
@@ -50,6 +51,9 @@ def screen(pair: Pair, rule: Rule) -> SeriesVerdict | Measured:
     before, after = _measured_value(base), _measured_value(head)
     if base is None or head is None or before is None or after is None:
         return _absence(pair, before, after)
+    base, head, remark = taken_in_turn(base, head)
+    if remark:
+        return _remarked(screen(Pair(pair.series, base, head), rule), remark)
     changed = [
         f"{name} {old} → {new}"
         for key, name in _CONDITIONS
@@ -79,7 +83,7 @@ def screen(pair: Pair, rule: Rule) -> SeriesVerdict | Measured:
 
 def _remarked(found: SeriesVerdict | Measured, remark: str) -> SeriesVerdict | Measured:
     if isinstance(found, Measured):
-        return replace(found, remark=remark)
+        return replace(found, remark="; ".join(filter(None, (found.remark, remark))))
     return replace(found, reason=f"{found.reason}; {remark}")
 
 

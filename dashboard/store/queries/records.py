@@ -30,7 +30,7 @@ def pairs(store: Store, base: str, head: str, machine: str | None = None) -> lis
         """,
         {"base": base, "head": head, "machine": machine},
     )
-    by_side = _rounds_of(store, base, head)
+    behind, others = _rounds_of(store, base, head)
     known: dict[int, Series] = {}
     sides: dict[tuple[int, str], Side] = {}
     for row in rows:
@@ -40,7 +40,8 @@ def pairs(store: Store, base: str, head: str, machine: str | None = None) -> lis
             commit=cell["commit_hash"],
             status=Status(cell["status"]),
             value=cell["value"],
-            rounds=tuple(by_side.get((cell["run_id"], cell["series_id"]), ())),
+            rounds=tuple(behind.get((cell["run_id"], cell["series_id"]), ())),
+            others=tuple(others.get((cell["commit_hash"], cell["series_id"]), ())),
             reason=cell["reason"],
             version=cell["version"],
             gpu=cell["gpu"],
@@ -116,38 +117,46 @@ def known_commits(store: Store) -> list[Commit]:
     ]
 
 
-def _rounds_of(store: Store, base: str, head: str) -> dict[tuple[int, int], list[Round]]:
-    """The attached rounds of two commits' runs, by (run_id, series_id)."""
+def _rounds_of(
+    store: Store, base: str, head: str
+) -> tuple[dict[tuple[int, int], list[Round]], dict[tuple[str, int], list[Round]]]:
+    """The attached rounds of two commits by (run_id, series_id), and the others by (commit,
+    series_id)."""
     _, rows = fetch(
         store,
         """
         SELECT run_id, series_id, samples, value, status, reason, round.started_at, gpu_uuid,
-               sm_clock_mhz, power_w, temperature_c, clock_event_reasons, gap_ms
+               sm_clock_mhz, power_w, temperature_c, clock_event_reasons, gap_ms, asv_run,
+               attached, commit_hash
         FROM round
         JOIN run USING (run_id)
-        WHERE attached AND commit_hash IN ($base, $head)
+        WHERE commit_hash IN ($base, $head)
         ORDER BY run_id, series_id, round.started_at NULLS FIRST, round
         """,
         {"base": base, "head": head},
     )
-    found: dict[tuple[int, int], list[Round]] = {}
+    behind: dict[tuple[int, int], list[Round]] = {}
+    others: dict[tuple[str, int], list[Round]] = {}
     for row in rows:
-        found.setdefault((row[0], row[1]), []).append(
-            Round(
-                samples=tuple(row[2]),
-                value=row[3],
-                status=Status(row[4]),
-                reason=row[5],
-                started_at=None if row[6] is None else utc(row[6]),
-                gpu_uuid=row[7],
-                sm_clock_mhz=row[8],
-                power_w=row[9],
-                temperature_c=row[10],
-                clock_event_reasons=tuple(row[11]),
-                gap_ms=row[12],
-            )
+        found = Round(
+            samples=tuple(row[2]),
+            value=row[3],
+            status=Status(row[4]),
+            reason=row[5],
+            started_at=None if row[6] is None else utc(row[6]),
+            gpu_uuid=row[7],
+            sm_clock_mhz=row[8],
+            power_w=row[9],
+            temperature_c=row[10],
+            clock_event_reasons=tuple(row[11]),
+            gap_ms=row[12],
+            run=row[13],
         )
-    return found
+        if row[14]:
+            behind.setdefault((row[0], row[1]), []).append(found)
+        else:
+            others.setdefault((row[15], row[1]), []).append(found)
+    return behind, others
 
 
 def series_record(cell: dict[str, Any]) -> Series:
