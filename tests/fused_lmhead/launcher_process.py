@@ -11,26 +11,18 @@ from types import SimpleNamespace
 from typing import Any
 
 # First, since it turns Triton's interpreter off.
-from stand_in import StandIn  # isort: skip
+from host_subjects import SPECIALISED, TILE, start  # isort: skip
 
 import torch
 import triton.backends.nvidia.driver as nvidia
-from triton.runtime import driver
 
-from fused_lmhead import specialised
-from fused_lmhead.schedules import Schedule
 from fused_lmhead.tuning.ahead import backward_jobs, forward_jobs
 from fused_lmhead.tuning.compiling import compile_together
 
-TILES = (Schedule(64, 64, 64, 4, 4, 3), Schedule(128, 256, 64, 8, 8, 3, "specialised"))
-
 
 def main() -> dict[str, Any]:
-    """Two vocabularies, the second with early builds that fail."""
-    stand_in = StandIn()
-    driver.set_active(stand_in)
-    specialised._is_hopper = lambda device: True
-    specialised._multiprocessors = lambda device: 132
+    """Three vocabularies: with early builds, with ones that fail, with no threads for them."""
+    stand_in = start()
     built: list[tuple[str, str]] = []
     begun: set[str] = set()
     twice: list[str] = []
@@ -57,7 +49,7 @@ def main() -> dict[str, Any]:
         for noted in (built, twice, lost, stand_in.names):
             noted.clear()
         jobs = {}
-        for tile in TILES:
+        for tile in (TILE, SPECIALISED):
             for jobs_of in (forward_jobs, backward_jobs):
                 jobs |= jobs_of(256, v, torch.bfloat16, True, tile)
         failures = compile_together(list(jobs.values()), torch.device("cpu"))
