@@ -1,7 +1,7 @@
 """Launchers built while their kernels compile.
 
 Triton has a C compiler build one from a kernel's signature when the kernel is first loaded: a
-quarter of a second that need not wait for the kernel.
+quarter of a second that need not wait for the kernel. From 3.7 on it needs none.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 import triton
 
+from fused_lmhead.releases import triton_release
+
 
 def begin_with_compiling(kernel: Any, loading: threading.Lock) -> None:
     """From now on ``kernel`` begins a launcher whenever it begins to compile.
@@ -21,7 +23,7 @@ def begin_with_compiling(kernel: Any, loading: threading.Lock) -> None:
     kernels are made in another way: it builds what it misses.
     """
     make = getattr(kernel, "ASTSource", None)
-    if make is None or isinstance(make, _Beginning):
+    if make is None or isinstance(make, _Beginning) or triton_release() >= (3, 7):
         return
     kernel.ASTSource = _Beginning(make, loading)
 

@@ -210,7 +210,7 @@ def test_a_gpu_round_is_locked_watched_and_planned_by_length(
     assert held == [True]
     gpu_lock(gpu.uuid, "process", tmp_path).acquire(timeout_s=0)
     (line,) = lines(results)
-    assert (line["protocol"], line["gap_ms"], line["value"]) == ("graph-paced", 20.0, 0.5)
+    assert (line["protocol"], line["gap_ms"], line["value"]) == ("graph-bursts", 20.0, 0.5)
     assert (line["gpu"], line["gpu_uuid"], line["driver"]) == (gpu.name, gpu.uuid, gpu.driver)
     assert (line["sm_clock_mhz"], line["power_w"], line["temperature_c"]) == (1980, 350, 44)
     assert line["clock_event_reasons"] == ["sw_power_cap"]

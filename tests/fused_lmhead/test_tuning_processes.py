@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("triton")
 
+from fused_lmhead.releases import speaks_gluon
+
 
 @pytest.fixture
 def without_gpu(printed_by):
@@ -78,6 +80,8 @@ def test_a_warmed_head_compiles_nothing_for_other_lengths_and_is_looked_up(witho
 
 
 def test_launchers_are_begun_with_their_kernels_and_are_the_ones_that_triton_needs(printed_by):
+    if not speaks_gluon():
+        pytest.skip("this Triton does not compile the specialised kernels, and may build none")
     seen = printed_by("launcher_process.py")
     names = ("logit_gradient", "logit_gradient_specialised", "partials", "partials_specialised")
     kernels = sorted([*(f"{name}_kernel" for name in names), *["merge_kernel"] * 2])
