@@ -5,7 +5,7 @@
     python -m asv_benchmarks.figures duration RESULTS --commit REV
 
 ``ratios`` divides each series by the cuBLAS control of its shape, both from one run: the
-newest of those that measured most of the shape. ``agreement``
+newest of those that measured most of the shape beside its control. ``agreement``
 compares two runs of one commit, or, of a single one, its first round with its last:
 two processes with all the others between them. A series' value is the median of its
 rounds' values. Both look at the times of calls on a shape and at nothing else.
@@ -98,8 +98,14 @@ def load_shapes(results: Path, commit: str) -> dict[Key, float]:
             run[key] = statistics.median(values)
     found: dict[Key, float] = {}
     for runs in parts.values():
-        found |= max(runs.items(), key=lambda run: (len(run[1]), run[0]))[1]
+        found |= max(runs.items(), key=_worth)[1]
     return found
+
+
+def _worth(run: tuple[str, Mapping[Key, float]]) -> tuple[bool, int, str]:
+    """A run of a shape with its control, with more series, or a newer one is worth more."""
+    name, series = run
+    return any(key.family == "control" for key in series), len(series), name
 
 
 def ends(rounds: Mapping[Key, list[float]]) -> tuple[dict[Key, float], dict[Key, float]]:
@@ -174,7 +180,7 @@ def duration_table(results: Path, commit: str) -> str:
     for name in sorted(runs):
         records = sorted(runs[name], key=lambda record: str(record["started_at"]))
         began = [datetime.fromisoformat(record["started_at"]) for record in records]
-        taken = [float(record.get("seconds", {}).get("whole", 0.0)) for record in records]
+        taken = [float((record.get("seconds") or {}).get("whole", 0.0)) for record in records]
         series = {(record["benchmark"], str(record["params"])) for record in records}
         whole = (began[-1] - began[0]).total_seconds() + taken[-1]
         lines.append(

@@ -105,3 +105,7 @@ def test_a_shape_is_divided_by_the_control_of_its_own_run(tmp_path: Path, capsys
     write_rounds(tmp_path, "20260103-a", {"control": [1.0], "forward": [1.3], "two_pass": [2.0]})
     main(["ratios", str(tmp_path), "--commit", "ab"])
     assert "| toy | 2048 | 1 | 1.00 | 1.300 | 2.000 |" in capsys.readouterr().out
+    many = {f"family{number}": [1.0] for number in range(9)}
+    write_rounds(tmp_path, "20260104-a", many)  # without a control there is no ratio
+    main(["ratios", str(tmp_path), "--commit", "ab"])
+    assert "| toy | 2048 | 1 | 1.00 | 1.300 | 2.000 |" in capsys.readouterr().out
