@@ -318,8 +318,10 @@ def main(arguments: Iterable[str] | None = None) -> int:
         if options.command == "take":
             return REMAINS if take(options) else 0
         judged(options.folder, options.threshold)
-        if options.command == "keep" and keep(options.folder, options.into):
-            return 0
+        if options.command == "keep":
+            if keep(options.folder, options.into):
+                return 0
+            raise ProofError(f"no complete sitting in {options.folder[0]}/comparisons")
         found: list[Sitting] = load(options.folder)
         if not found:
             raise ProofError(f"no complete sitting in {options.folder[0]}")

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 SUFFIX = ".json.gz"
+
+# What torn, foreign or hostile bytes raise.
+_UNREADABLE = (
+    *(OSError, EOFError, zlib.error, ValueError, RecursionError),
+    *(KeyError, TypeError, AttributeError),
+)
 
 
 class KeptError(Exception):
@@ -31,8 +38,10 @@ def keep(
 ) -> tuple[Path, bool]:
     """Write a complete, judged sitting into ``folder``; its file, and whether it is new.
 
-    Raises KeptError where the file holds another sitting.
+    Raises KeptError where the file holds another sitting, or there is no folder to be made.
     """
+    if not rounds:
+        raise KeptError(f"a sitting of {complete['measured'][:8]} has no rounds")
     path = folder / name_of(complete, rounds)
     lines = sorted(rounds, key=lambda line: str(line["started_at"]))
     text = json.dumps({"complete": complete, "rounds": lines}, sort_keys=True)
@@ -40,8 +49,11 @@ def keep(
         if read(path) != (complete, lines):
             raise KeptError(f"{path} holds another sitting")
         return path, False
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
+    except OSError as error:
+        raise KeptError(f"{path} cannot be written: {error.strerror}") from error
     return path, True
 
 
@@ -49,11 +61,16 @@ def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The mark and the rounds that :func:`keep` wrote. Raises KeptError."""
     try:
         found = json.loads(gzip.decompress(path.read_bytes()))
-        return found["complete"], found["rounds"]
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        complete, rounds = found["complete"], found["rounds"]
+        sides = complete["sides"].values()
+        foreign = [line["commit"] for line in rounds if line["commit"] not in sides]
+    except _UNREADABLE as error:
         raise KeptError(f"{path} is no kept sitting: {error!r}") from error
+    if foreign:
+        raise KeptError(f"{path} has rounds of {foreign[0]}, which is no side of its sitting")
+    return complete, rounds
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The kept sittings of a folder, oldest of each set first."""
+    """The kept sittings of a folder, by set, commit and time."""
     return sorted(folder.glob(f"*{SUFFIX}"))

@@ -42,7 +42,9 @@ def taken(folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def test_a_kept_sitting_says_what_the_folder_said(tmp_path: Path) -> None:
+def test_a_kept_sitting_says_what_the_folder_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, into = taken(tmp_path / "taken"), tmp_path / "kept"
     assert proof.main(["keep", str(folder), "--into", str(into)]) == 0
     (path,) = into.iterdir()
@@ -51,6 +53,13 @@ def test_a_kept_sitting_says_what_the_folder_said(tmp_path: Path) -> None:
     content = path.read_bytes()
     assert proof.main(["keep", str(folder), "--into", str(into)]) == 0
     assert path.read_bytes() == content
+    again = tmp_path / "again"
+    for file in folder.glob("comparisons/*/results/rounds/*.jsonl"):  # in another order
+        file.rename(file.with_name(f"{9 - SIDES.index(file.stem)}.jsonl"))
+    with monkeypatch.context() as later:
+        later.setattr("time.time", lambda: 2e9)
+        assert proof.main(["keep", str(folder), "--into", str(again)]) == 0
+    assert (again / path.name).read_bytes() == content
 
 
 def test_what_is_kept_is_not_overwritten(
@@ -66,7 +75,20 @@ def test_what_is_kept_is_not_overwritten(
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("content", [b"", b"text", gzip.compress(b"[]"), gzip.compress(b"{}")])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"text",
+        gzip.compress(b"[]"),
+        gzip.compress(b"{}"),
+        gzip.compress(b'{"complete": 1, "rounds": 2}'),
+        gzip.compress(b'{"complete": {}, "rounds": []}'),
+        gzip.compress(b"[" * 100_000),
+        gzip.compress(b"{}" * 99)[:10] + bytes(40),
+    ],
+    ids=str,
+)
 def test_a_file_that_is_none_is_named(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,6 +96,13 @@ def test_a_file_that_is_none_is_named(
     path.write_bytes(content)
     assert proof.main(["report", str(tmp_path)]) == 1
     assert f"{path} is no kept sitting" in capsys.readouterr().err
+
+
+def test_rounds_of_no_side_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = {"complete": {"sides": {"base": "b"}}, "rounds": [{"commit": "x"}]}
+    (tmp_path / "warm.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
+    assert proof.main(["report", str(tmp_path)]) == 1
+    assert "has rounds of x, which is no side of its sitting" in capsys.readouterr().err
 
 
 def test_kept_verdicts_are_of_the_threshold_that_is_asked_for(
@@ -89,6 +118,13 @@ def test_kept_verdicts_are_of_the_threshold_that_is_asked_for(
 def test_nothing_to_keep_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert proof.main(["keep", str(tmp_path), "--into", str(tmp_path / "kept")]) == 1
     assert "no complete sitting" in capsys.readouterr().err
+    into = tmp_path / "kept"
+    proof.main(["keep", str(taken(tmp_path / "taken")), "--into", str(into)])
+    assert proof.main(["keep", str(into), "--into", str(into)]) == 1, "kept already"
+    assert "no complete sitting" in capsys.readouterr().err
+    (file,) = into.iterdir()
+    assert proof.main(["keep", str(tmp_path / "taken"), "--into", str(file)]) == 1
+    assert f"{file}/" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("study", ["bursts", "before-bursts"])
