@@ -74,8 +74,8 @@ def _section(
         notices.lacking(
             wording.escape(
                 f"{wording.short_hash(commit)} has no shape with both "
-                f"{wording.family_title(families[0])} and {wording.family_title(families[1])} on "
-                "this machine. Measure them:"
+                f"{wording.family_title(families[0])} and {wording.family_title(families[1])} "
+                "measured on one card of this machine. Measure them:"
             ),
             f"asv run {commit[:12]}^!",
         )

@@ -60,7 +60,7 @@ def _ceiling(found: pairs.Families, commit: str) -> None:
         notices.lacking(
             wording.escape(
                 f"{wording.short_hash(commit)} has no benchmark with a control of the same shape "
-                "on this machine. Measure both:"
+                "that one card of this machine measured. Measure both:"
             ),
             f"asv run {commit[:12]}^!",
         )

@@ -39,13 +39,13 @@ _NOTHING = dict.fromkeys(Measure, "None of the chosen series was measured at the
     Measure.COMMIT: "None of the chosen series was measured at that commit. Choose another one.",
     **dict.fromkeys(
         frames.NEED_CONTROL,
-        "None of the chosen series has a control of the same shape in the same run. "
+        "None of the chosen series has a control of the same shape, measured on the same card. "
         "Choose another measure above.",
     ),
 }
 _EXPLAINED = {
     Measure.CONTROL: "Each point divided by the control (a cuBLAS product that the project does "
-    "not change) of the same shape, machine and commit. Lower is better; 1 is as fast as the "
+    "not change) of the same shape, card and commit. Lower is better; 1 is as fast as the "
     "product that writes the logits.",
     Measure.FIRST: "Each series divided by its own value at the first commit shown.",
     Measure.COMMIT: "Each series divided by its own value at the commit chosen.",
