@@ -65,8 +65,8 @@ def accepted_by(
 
 
 def _curves(store: Store, report: CheckReport, lineage: Lineage) -> list[Curve]:
-    """The recent history of each regressed series."""
-    wanted = {v.series for v in report.verdicts if v.verdict is Verdict.REGRESSED}
+    """The recent history of each regressed series, at the two commits by the rounds compared."""
+    wanted = {v.series: v for v in report.verdicts if v.verdict is Verdict.REGRESSED}
     if not wanted:
         return []
     line = lineage.line(report.head, queries.measured_commits(store))[-_SHOWN:]
@@ -77,9 +77,14 @@ def _curves(store: Store, report: CheckReport, lineage: Lineage) -> list[Curve]:
     for number, place, value in zip(
         table.series_id.tolist(), table.place.tolist(), table.value.tolist(), strict=True
     ):
-        if records[number] in wanted:
-            points.setdefault(records[number], []).append((hashes[place], value))
+        found = wanted.get(records[number])
+        if found is None:
+            continue
+        compared = {report.base.hash: found.base, report.head.hash: found.head}
+        if found.run is not None:
+            value = compared.get(hashes[place]) or value
+        points.setdefault(found.series, []).append((hashes[place], value))
     return [
-        Curve(series, tuple(found), report.base.hash, report.head.hash)
-        for series, found in points.items()
+        Curve(series, tuple(values), report.base.hash, report.head.hash)
+        for series, values in points.items()
     ]

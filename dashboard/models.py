@@ -102,8 +102,8 @@ class Side:
     """A series at one commit: one side of a comparison.
 
     ``rounds`` is empty where only the pooled value is known; a comparison then
-    has no interval of its own. ``others`` are the commit's rounds of other runs, which
-    stand behind no value of today. ``statistic`` is what a round's value is of its samples,
+    has no interval of its own. ``others`` are all of the commit's rounds that a run behind
+    one of the two values took. ``statistic`` is what a round's value is of its samples,
     ``minimum`` or ``median``; ``protocol`` how these were taken.
     """
 
@@ -138,7 +138,8 @@ class SeriesVerdict:
     ``ratio`` is head/base (base/head where higher is better), so above 1 is
     worse; ``None``, with ``difference`` = head - base in the unit, where a side
     is 0. ``low`` and ``high`` bound the ratio at 95 %, not adjusted for the
-    number of series; both ``None`` where nothing carries an interval.
+    number of series; both ``None`` where nothing carries an interval. ``run`` is the
+    invocation of asv whose rounds were compared, where these are not the latest ones.
     """
 
     series: Series
@@ -152,6 +153,7 @@ class SeriesVerdict:
     difference: float | None = None
     threshold: float | None = None
     rounds_needed: int | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

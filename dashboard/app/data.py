@@ -214,10 +214,10 @@ def values_at(at: Source, machine: str, commit: str) -> pd.DataFrame:
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def rounds(at: Source, series_id: int, commit: str) -> pd.DataFrame:
-    """The rounds behind one point."""
+def rounds(at: Source, series_id: int, commit: str, run: str | None = None) -> pd.DataFrame:
+    """The rounds behind one point, or those that one invocation of asv took."""
     with reading(at) as store:
-        return queries.rounds(store, series_id, commit)
+        return queries.rounds(store, series_id, commit, run)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)

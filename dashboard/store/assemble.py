@@ -77,6 +77,9 @@ def assemble(values: pa.Table, lines: Placed, run_ids: Integers) -> Assembled:
         "attached": flags(behind_l),
         **{name: lines.table[name] for name in _ROUND},
     }
+    # Another commit's line says nothing of this one's invocations.
+    nobody = pa.nulls(len(lines.table), pa.string())
+    rounds["asv_run"] = _where(lines.owned_l, lines.table["asv_run"], nobody)
     summary = summarize(lines.table, value_l, behind_l)
     has_rounds = np.zeros(len(values), bool)
     has_rounds[summary.value_g] = True

@@ -82,6 +82,7 @@ def explain(measured: Measured, finding: Finding) -> SeriesVerdict:
         high=_exp(finding.effect + finding.half) if known else None,
         threshold=measured.rule.minimum_effect,
         rounds_needed=wanted,
+        run=measured.run,
     )
 
 

@@ -32,7 +32,7 @@ class Measured:
     time; ``interleaved`` says whether the sides took turns, ``None`` where the
     rounds carry no times; ``other_card`` whether no card measured both sides;
     ``past`` what earlier commits tell of the noise; ``remark`` says by which statistic
-    the rounds were valued anew, or of which run they are, if not of the latest.
+    the rounds were valued anew, and that ``run``, not the latest one, took them, if so.
     """
 
     series: Series
@@ -43,6 +43,7 @@ class Measured:
     other_card: bool
     past: Past = NO_PAST
     remark: str = ""
+    run: str | None = None
 
 
 def screen(pair: Pair, rule: Rule) -> SeriesVerdict | Measured:
@@ -51,9 +52,10 @@ def screen(pair: Pair, rule: Rule) -> SeriesVerdict | Measured:
     before, after = _measured_value(base), _measured_value(head)
     if base is None or head is None or before is None or after is None:
         return _absence(pair, before, after)
-    base, head, remark = taken_in_turn(base, head)
-    if remark:
-        return _remarked(screen(Pair(pair.series, base, head), rule), remark)
+    turns = taken_in_turn(base, head)
+    if turns is not None:
+        found = screen(Pair(pair.series, turns.base, turns.head), rule)
+        return replace(_remarked(found, turns.remark), run=turns.run)
     changed = [
         f"{name} {old} → {new}"
         for key, name in _CONDITIONS

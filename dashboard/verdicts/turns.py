@@ -7,7 +7,7 @@ turn on one card, says more of their difference than two runs do.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import isfinite
 from statistics import median
@@ -18,14 +18,25 @@ _LEAST = 2
 """Rounds a side, below which a run says nothing of noise."""
 
 
-def taken_in_turn(base: Side, head: Side) -> tuple[Side, Side, str]:
-    """Both sides by the latest run that measured both, and the remark that says so.
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Both sides as one run measured them, its id, and the remark that says so."""
 
-    They are as given, and the remark empty, where the values of both are of one run already, and
-    where no run that is behind the one's value measured the other.
+    base: Side
+    head: Side
+    run: str
+    remark: str
+
+
+def taken_in_turn(base: Side, head: Side) -> Turns | None:
+    """Both sides by the latest run that measured both.
+
+    ``None`` where the values of both are of one run already, and where no run that is behind the
+    one's value measured the other.
     """
     if _runs(base.rounds) & _runs(head.rounds):
-        return base, head, ""
+        return None
+    base, head = _without_copies(base, head), _without_copies(head, base)
     options = [
         (latest, number, run)
         for number, (here, there) in enumerate(((base, head), (head, base)))
@@ -33,7 +44,7 @@ def taken_in_turn(base: Side, head: Side) -> tuple[Side, Side, str]:
         if (latest := _latest(run, here.rounds, there.others)) is not None
     ]
     if not options:
-        return base, head, ""
+        return None
     _, number, run = max(options)
     here, there = (base, head) if number == 0 else (head, base)
     name, others = ("head", "base") if number == 0 else ("base", "head")
@@ -50,7 +61,13 @@ def taken_in_turn(base: Side, head: Side) -> tuple[Side, Side, str]:
     )
     here = _by(here, here.rounds, run)
     remark = f"{name} by its rounds of the run that measured {others} too"
-    return (here, there, remark) if number == 0 else (there, here, remark)
+    return Turns(*((here, there) if number == 0 else (there, here)), run, remark)
+
+
+def _without_copies(side: Side, other: Side) -> Side:
+    """``side`` without loose rounds that stand behind a value or were read twice."""
+    known = {*side.rounds, *other.rounds}
+    return replace(side, others=tuple(dict.fromkeys(r for r in side.others if r not in known)))
 
 
 def _runs(rounds: Iterable[Round]) -> set[str]:

@@ -176,7 +176,7 @@ def _one(at: data.Source, report: CheckReport, verdict: SeriesVerdict) -> None:
         f"{wording.escape(verdict.reason)}"
     )
     sides = {
-        f"{name} {commit.hash[:7]}": data.rounds(at, number, commit.hash)
+        f"{name} {commit.hash[:7]}": data.rounds(at, number, commit.hash, verdict.run)
         for name, commit in (("base", report.base), ("head", report.head))
     }
     sides = {name: rounds for name, rounds in sides.items() if any(rounds["samples"].map(len))}

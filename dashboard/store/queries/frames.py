@@ -81,9 +81,12 @@ def measurements(store: Store, series_ids: Sequence[int] | None = None) -> pd.Da
     )
 
 
-def rounds(store: Store, series_id: int, commit: str) -> pd.DataFrame:
+def rounds(store: Store, series_id: int, commit: str, run: str | None = None) -> pd.DataFrame:
     """The rounds behind one measurement: round, value, samples (list), started_at, status,
-    reason, sm_clock_mhz, power_w, temperature_c, clock_event_reasons (list), gpu_uuid."""
+    reason, sm_clock_mhz, power_w, temperature_c, clock_event_reasons (list), gpu_uuid.
+
+    Or, of an invocation of asv, those that it took of the series at the commit.
+    """
     return _frame(
         store,
         """
@@ -97,14 +100,17 @@ def rounds(store: Store, series_id: int, commit: str) -> pd.DataFrame:
             WHERE series_id = $series
             QUALIFY row_number() OVER (ORDER BY started_at DESC NULLS LAST, path) = 1
         )
-        SELECT round, value, samples, started_at, status, reason, sm_clock_mhz, power_w,
+        SELECT DISTINCT round, value, samples, started_at, status, reason, sm_clock_mhz, power_w,
                temperature_c, clock_event_reasons, gpu_uuid
         FROM round
-        JOIN latest USING (run_id)
-        WHERE series_id = $series AND attached
+        JOIN chosen USING (run_id)
+        WHERE series_id = $series
+          AND CASE WHEN $run IS NULL
+              THEN attached AND run_id IN (SELECT run_id FROM latest)
+              ELSE asv_run = $run END
         ORDER BY started_at NULLS FIRST, round
         """,
-        {"series": int(series_id), "commit": commit},
+        {"series": int(series_id), "commit": commit, "run": run},
     )
 
 

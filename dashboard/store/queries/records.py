@@ -120,8 +120,8 @@ def known_commits(store: Store) -> list[Commit]:
 def _rounds_of(
     store: Store, base: str, head: str
 ) -> tuple[dict[tuple[int, int], list[Round]], dict[tuple[str, int], list[Round]]]:
-    """The attached rounds of two commits by (run_id, series_id), and the others by (commit,
-    series_id)."""
+    """The attached rounds of two commits by (run_id, series_id), and all that their runs took by
+    (commit, series_id)."""
     _, rows = fetch(
         store,
         """
@@ -131,6 +131,11 @@ def _rounds_of(
         FROM round
         JOIN run USING (run_id)
         WHERE commit_hash IN ($base, $head)
+          AND (attached OR asv_run IN (
+              SELECT asv_run FROM round
+              JOIN run USING (run_id)
+              WHERE attached AND commit_hash IN ($base, $head)
+          ))
         ORDER BY run_id, series_id, round.started_at NULLS FIRST, round
         """,
         {"base": base, "head": head},
@@ -154,8 +159,7 @@ def _rounds_of(
         )
         if row[14]:
             behind.setdefault((row[0], row[1]), []).append(found)
-        else:
-            others.setdefault((row[15], row[1]), []).append(found)
+        others.setdefault((row[15], row[1]), []).append(found)
     return behind, others
 
 
