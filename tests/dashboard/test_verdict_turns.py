@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from verdict_sides import side
 
+from dashboard.acknowledged import Acknowledgements
 from dashboard.check import check
+from dashboard.context import context_of
 from dashboard.models import CheckReport, Pair, Round, Series, SeriesVerdict, Side, Status, Verdict
 from dashboard.store import open_store, queries
 from dashboard.store.ingest import ingest
@@ -173,6 +175,23 @@ def test_a_store_keeps_the_rounds_that_stand_behind_no_value(
         compared = queries.rounds(store, series_id, made.commits[0], "synthetic-1")
     assert len(latest) == len(compared) == 3
     assert compared["value"].median() == pytest.approx(2 * latest["value"].median())
+
+
+def test_a_chart_shows_the_values_that_were_compared(
+    tmp_path: Path, make_history: Callable[..., Any], recipe: Any
+) -> None:
+    made = make_history(tmp_path / "results", recipe(commits=2))
+    base, head = (made.rounds_file(index) for index in (0, 1))
+    with head.open("a", encoding="utf-8") as file:  # asv has head of another, quicker run
+        slow = rewritten(head, started(base), run="synthetic-0")
+        file.writelines(line for line in slow if "forward.Forward" in line)
+    ingest(tmp_path / "s.duckdb", made.results)
+    with open_store(tmp_path / "s.duckdb") as store:
+        report, context = context_of(store, check(store, Policy()), Acknowledgements())
+    regressed = [found for found in report.verdicts if found.verdict is Verdict.REGRESSED]
+    assert {found.series.family for found in regressed} == {"forward"}
+    for found in regressed:
+        assert [value for _, value in context.recent[found.series]] == [found.base, found.head]
 
 
 def test_lines_of_another_commit_are_nobody_s(
