@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dashboard.app import frames, naming, wording
+from dashboard.app import frames, naming, relations, wording
 from dashboard.models import SeriesVerdict
 
 LEAST_REACH = 0.05
@@ -67,7 +67,7 @@ def places(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     columns = [*keys, "value", "low", "high"]
     both = one.merge(other[columns], on=keys, suffixes=("", "_other"))
     related = both.assign(value=both["value_other"], low=both["low_other"], high=both["high_other"])
-    ratio = frames.quotient(related, both["value"], both["low"], both["high"])
+    ratio = relations.quotient(related, both["value"], both["low"], both["high"])
     rows = []
     for first, row in zip(frames.records(both), frames.records(ratio), strict=True):
         unit = frames.text(first["unit"])

@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from dashboard.app import frames, summary
+from dashboard.app import frames, relations, summary
 from dashboard.app.frames import Measure
 from dashboard.check import newest
 from dashboard.models import Commit
@@ -163,7 +163,7 @@ def trend(
     most: int | None,
     against: str | None = None,
 ) -> pd.DataFrame:
-    """The points of some series with what ``measure`` shows (see :func:`frames.measured`).
+    """The points of some series with what ``measure`` shows (see :func:`relations.measured`).
 
     ``against`` is the commit that :attr:`Measure.COMMIT` relates to.
     """
@@ -175,7 +175,7 @@ def trend(
         partners = points(at, control_ids, shown)
     elif measure is Measure.COMMIT and against is not None:
         partners = points(at, series_ids, (against,))
-    return frames.measured(found, measure, partners)
+    return relations.measured(found, measure, partners)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Reading histories…")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.app import comparison, frames, naming, wording
+from dashboard.app import comparison, frames, naming, relations, wording
 
 _KEYS = ["model", "tokens", "tp", "rest", "machine", "environment"]
 _KEPT = ["group", "heading", "shape", "params", "unit", "value", "low", "high", "gpu_uuid"]
@@ -55,7 +55,7 @@ def quotients(found: Families, over: str, under: str) -> pd.DataFrame:
     """
     top, bottom = (found.get(family, {}) for family in (over, under))
     keys = [key for key in top if key in bottom]
-    keys = [k for k in keys if frames.same_card(top[k]["gpu_uuid"], bottom[k]["gpu_uuid"])]
+    keys = [k for k in keys if relations.same_card(top[k]["gpu_uuid"], bottom[k]["gpu_uuid"])]
     keys.sort(key=_place)
     if not keys:
         return pd.DataFrame(columns=[*_KEYS, *_KEPT, "n", *_ADDED, *_SHOWN])
@@ -64,7 +64,7 @@ def quotients(found: Families, over: str, under: str) -> pd.DataFrame:
     columns |= {name: _numbers(rows, name) for name in _NUMBERS}
     columns |= {f"under_{name}": _numbers(others, name) for name in _NUMBERS}
     both = pd.DataFrame(columns)
-    ratio = frames.quotient(both, both["under_value"], both["under_low"], both["under_high"])
+    ratio = relations.quotient(both, both["under_value"], both["under_low"], both["under_high"])
     ends = zip(ratio["y_low"].tolist(), ratio["y_high"].tolist(), strict=True)
     return ratio.assign(
         row=[comparison.row_label(str(r["model"]), frames.whole(r["tp"])) for r in rows],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.app import frames, pairs, tuning, wording
+from dashboard.app import frames, pairs, relations, tuning, wording
 
 # The same work under a schedule that is not chosen but given.
 _SAME_WORK = {"fixed": "forward_entropy", "fixed_three_stages": "forward_entropy"}
@@ -35,7 +35,7 @@ def table(found: pd.DataFrame, one: str, other: str) -> pd.DataFrame:
     if not both:
         return pd.DataFrame()
     both.sort(key=lambda pair: (_work_of(pair[0]), str(pair[0]["shape"])))
-    related = frames.quotient(
+    related = relations.quotient(
         _numbers([second for _, second in both]),
         *(_numbers([first for first, _ in both])[name] for name in ("value", "low", "high")),
     )

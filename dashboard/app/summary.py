@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import pandas as pd
 
 from dashboard.acknowledged import Acknowledgement
-from dashboard.app import frames, naming, wording
+from dashboard.app import frames, naming, relations, wording
 from dashboard.models import CheckReport, Series, SeriesVerdict, Verdict
 
 SeriesKey = tuple[str, str, str, str]
@@ -274,7 +274,7 @@ def table(
 
 def values(points: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
     """The measurements of a single commit, with their ratio to the control where there is one."""
-    shown = frames.hover(frames.relative_to_control(points, controls))
+    shown = frames.hover(relations.relative_to_control(points, controls))
     frame = pd.DataFrame(
         {
             "Benchmark": shown["heading"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.app import frames, tuning, wording
+from dashboard.app import frames, relations, tuning, wording
 
 KERNELS = ("compile.Registers", "compile.Spills", "compile.SharedMemory")
 """Groups that tell what the kernels of a commit take of a multiprocessor."""
@@ -71,7 +71,7 @@ def _value(points: pd.DataFrame, commit: str) -> float | None:
 
 
 def _over(row: Mapping[str, Any], controls: pd.DataFrame) -> float | None:
-    alike = [frames.same_card(row["gpu_uuid"], card) for card in controls["gpu_uuid"]]
+    alike = [relations.same_card(row["gpu_uuid"], card) for card in controls["gpu_uuid"]]
     value, control = frames.number(row["value"]), _value(controls[alike], str(row["commit"]))
     return value / control if value is not None and control else None
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from app_pages import encodings
 
-from dashboard.app import charts, frames, palette, wording
+from dashboard.app import charts, frames, palette, relations, wording
 from dashboard.app.frames import Measure
 
 COMMITS = [f"{letter}{'0' * 39}" for letter in "cabd"]
@@ -101,7 +101,7 @@ def marks(spec: dict[str, Any]) -> list[str]:
 
 def test_commits_stand_in_graph_order_not_by_date_or_name(points: pd.DataFrame) -> None:
     assert frames.tick_order(points) == [commit[:7] for commit in COMMITS]
-    spec = drawn(frames.absolute(points))
+    spec = drawn(relations.absolute(points))
     domains = {tuple(d["scale"]["domain"]) for channel, d in encodings(spec) if channel == "x"}
     assert domains == {tuple(commit[:7] for commit in COMMITS)}
 
@@ -113,7 +113,7 @@ def test_two_commits_with_one_short_hash_keep_apart() -> None:
 
 def test_relative_to_control_divides_by_the_same_commit_and_adds_errors() -> None:
     both = synthetic_points({1: [2.0, 3.0], 2: [1.0, 2.0]})
-    out = frames.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
+    out = relations.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
     assert list(out["y"]) == [2.0, 1.5]
     width = (out["y_high"] / out["y_low"]).iloc[0]
     alone = (1.01 / 0.99) ** 1
@@ -122,7 +122,7 @@ def test_relative_to_control_divides_by_the_same_commit_and_adds_errors() -> Non
 
 def test_a_point_without_control_has_no_ratio() -> None:
     both = synthetic_points({1: [2.0, 3.0], 2: [1.0, None]})
-    out = frames.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
+    out = relations.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
     assert out["y"].iloc[0] == 2.0
     assert pd.isna(out["y"].iloc[1])
 
@@ -131,12 +131,12 @@ def test_a_control_of_another_card_is_none() -> None:
     both = synthetic_points({1: [2.0, 3.0, 4.0], 2: [1.0, 2.0, 4.0]})
     both.loc[(both["series_id"] == 2) & (both["commit"] == COMMITS[1]), "gpu_uuid"] = "GPU-other"
     both.loc[(both["series_id"] == 2) & (both["commit"] == COMMITS[2]), "gpu_uuid"] = None
-    out = frames.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
+    out = relations.relative_to_control(both[both["series_id"] == 1], both[both["series_id"] == 2])
     assert out["y"].fillna(0).tolist() == [2.0, 0.0, 1.0]
 
 
 def test_relative_to_first_starts_at_one_without_an_interval() -> None:
-    out = frames.relative_to_first(synthetic_points({1: [None, 2.0, 1.0]}))
+    out = relations.relative_to_first(synthetic_points({1: [None, 2.0, 1.0]}))
     assert pd.isna(out["y"].iloc[0])
     assert tuple(out[["y", "y_low", "y_high"]].iloc[1]) == (1.0, 1.0, 1.0)
     assert out["y"].iloc[2] == 0.5
@@ -144,7 +144,7 @@ def test_relative_to_first_starts_at_one_without_an_interval() -> None:
 
 
 def test_hover_says_everything_about_a_point(points: pd.DataFrame) -> None:
-    shown = frames.hover(frames.absolute(points[points["series_id"] == 1]))
+    shown = frames.hover(relations.absolute(points[points["series_id"] == 1]))
     second = shown.iloc[1]
     assert second["shown_value"] == "1.500 ms"
     assert second["step"] == f"{wording.MINUS}25.0 %"
@@ -155,13 +155,13 @@ def test_hover_says_everything_about_a_point(points: pd.DataFrame) -> None:
     # The failure in between is no step: the next point compares with the last value.
     assert shown.iloc[3]["step"] == f"{wording.MINUS}20.0 %"
     fields = {
-        d.get("field") for c, d in encodings(drawn(frames.absolute(points))) if c == "tooltip"
+        d.get("field") for c, d in encodings(drawn(relations.absolute(points))) if c == "tooltip"
     }
     assert {"what", "who", "when", "shown_value", "shown_interval", "n", "clock"} <= fields
 
 
 def test_every_field_is_in_the_data_and_is_no_path(points: pd.DataFrame) -> None:
-    spec = drawn(frames.absolute(points))
+    spec = drawn(relations.absolute(points))
     fields = {d["field"] for _, d in encodings(spec) if "field" in d} - {"one"}
     columns = set().union(*(row for rows in spec["datasets"].values() for row in rows))
     assert fields <= columns
@@ -169,23 +169,25 @@ def test_every_field_is_in_the_data_and_is_no_path(points: pd.DataFrame) -> None
 
 
 def test_a_single_point_is_seen_without_a_line() -> None:
-    spec = drawn(frames.absolute(synthetic_points({1: [2.0]})))
+    spec = drawn(relations.absolute(synthetic_points({1: [2.0]})))
     assert marks(spec)[:4] == ["area", "rule", "line", "point"]
-    low, high = frames.limits(frames.absolute(synthetic_points({1: [2.0]})), log=False)
+    low, high = frames.limits(relations.absolute(synthetic_points({1: [2.0]})), log=False)
     assert low < 2.0 * 0.99 < 2.0 * 1.01 < high
 
 
 def test_failures_are_marked_and_only_where_they_are(points: pd.DataFrame) -> None:
-    assert "text" in marks(drawn(frames.absolute(points)))
+    assert "text" in marks(drawn(relations.absolute(points)))
     fine = synthetic_points({1: [2.0, 1.0]})
-    assert "text" not in marks(drawn(frames.absolute(fine)))
-    layer = next(x for x in drawn(frames.absolute(points))["layer"] if x["mark"]["type"] == "text")
+    assert "text" not in marks(drawn(relations.absolute(fine)))
+    layer = next(
+        x for x in drawn(relations.absolute(points))["layer"] if x["mark"]["type"] == "text"
+    )
     assert "why" in {d["field"] for c, d in encodings(layer) if c == "tooltip"}
 
 
 def test_all_layers_share_the_given_axis(points: pd.DataFrame) -> None:
     spec = drawn(
-        frames.relative_to_first(points), Measure.FIRST, limits=(0.5, 1.2), log=True, factor=1.0
+        relations.relative_to_first(points), Measure.FIRST, limits=(0.5, 1.2), log=True, factor=1.0
     )
     scales = [d["scale"] for c, d in encodings(spec) if c == "y"]
     assert len(scales) == len(spec["layer"])
@@ -193,7 +195,7 @@ def test_all_layers_share_the_given_axis(points: pd.DataFrame) -> None:
 
 
 def test_lines_differ_by_shape_and_dash_as_well(points: pd.DataFrame) -> None:
-    spec = drawn(frames.absolute(points))
+    spec = drawn(relations.absolute(points))
     shapes = {str(d["scale"]["range"]) for c, d in encodings(spec) if c == "shape"}
     assert shapes == {str(list(palette.SHAPES[:2]))}
     lines = [layer["mark"] for layer in spec["layer"] if layer["mark"]["type"] == "line"]
@@ -208,17 +210,17 @@ def test_lines_differ_by_shape_and_dash_as_well(points: pd.DataFrame) -> None:
 
 
 def test_limits_keep_noise_small_and_log_positive() -> None:
-    steady = frames.absolute(synthetic_points({1: [2.0, 2.001, 1.999]}, spread=1e-4))
+    steady = relations.absolute(synthetic_points({1: [2.0, 2.001, 1.999]}, spread=1e-4))
     low, high = frames.limits(steady, log=False)
     assert (high - low) / 2 > 0.05
-    low, high = frames.limits(frames.absolute(synthetic_points({1: [0.0, 1.0]})), log=True)
+    low, high = frames.limits(relations.absolute(synthetic_points({1: [0.0, 1.0]})), log=True)
     assert 0 < low < high
-    empty = frames.absolute(synthetic_points({1: [None]}))
+    empty = relations.absolute(synthetic_points({1: [None]}))
     assert frames.limits(empty, log=False) == (0.0, 1.0)
 
 
 def test_values_far_from_their_unit_are_drawn_in_a_better_one() -> None:
-    tiny = frames.absolute(synthetic_points({1: [2e-5, 3e-5]}))
+    tiny = relations.absolute(synthetic_points({1: [2e-5, 3e-5]}))
     factor, unit = wording.display_unit(list(tiny["y"]), "ms")
     assert unit == "ns"
     spec = drawn(tiny, unit=unit, factor=factor)

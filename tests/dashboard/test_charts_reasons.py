@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pandas as pd
 import pytest
 
-from dashboard.app import dots, frames, images, naming, palette, tuning, why, wording
+from dashboard.app import dots, images, naming, palette, relations, tuning, why, wording
 
 TIMES = wording.TIMES
 
@@ -53,17 +53,17 @@ def _point(**cells: Any) -> dict[str, Any]:
 def test_bytes_have_no_ratio_to_a_time() -> None:
     control = pd.DataFrame([_point(value=1.0, low=0.9, high=1.1)])
     points = pd.DataFrame([_point(), _point(unit="bytes", series_id=2)])
-    ratio = frames.relative_to_control(points, control)["y"]
+    ratio = relations.relative_to_control(points, control)["y"]
     assert ratio.iloc[0] == 2.0
     assert pd.isna(ratio.iloc[1])
 
 
 def test_values_relate_to_the_commit_chosen() -> None:
     points = pd.DataFrame([_point(), _point(commit="b", value=3.0, low=2.9, high=3.1)])
-    related = frames.relative_to(points, points[points["commit"] == "b"])
+    related = relations.relative_to(points, points[points["commit"] == "b"])
     assert list(related["y"]) == pytest.approx([2 / 3, 1.0])
     assert tuple(related[["y_low", "y_high"]].iloc[1]) == (1.0, 1.0)
-    other = frames.relative_to(points.assign(series_id=9), points)
+    other = relations.relative_to(points.assign(series_id=9), points)
     assert other["y"].isna().all()
 
 
