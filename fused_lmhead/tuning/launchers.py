@@ -1,7 +1,7 @@
 """Launchers built while their kernels compile.
 
-Triton has a C compiler build one from a kernel's signature when the kernel is first loaded: a
-quarter of a second that need not wait for the kernel. From 3.7 on it needs none.
+Triton has a C compiler build one from a kernel's signature when the kernel is first loaded, which
+need not wait for the kernel. From 3.7 on it needs none.
 """
 
 from __future__ import annotations
