@@ -235,7 +235,10 @@ def report(sittings: Sequence[Sitting]) -> str:
     cards = len({one.gpu_uuid for one in sittings})
     models, commits = sorted({one.gpu for one in sittings}), sorted({s.commit for s in sittings})
     sets = Counter((one.set, one.rounds) for one in sittings)
-    taken = ", ".join(f"{n} of {name} ({rounds} rounds)" for (name, rounds), n in sets.items())
+    taken = ", ".join(
+        f"{n} of {name} ({rounds} round{'s' if rounds > 1 else ''})"
+        for (name, rounds), n in sets.items()
+    )
     thresholds = sorted({f"{s.threshold:g}" for s in sittings if s.threshold is not None})
     checks = [
         [call for name in one.facts for call in one.called(name, [pair])]

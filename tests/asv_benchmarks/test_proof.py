@@ -310,7 +310,7 @@ def test_a_sitting_is_taken_under_asv_once_and_judged_later(
     assert "smoke-001 differs in plant from what is asked for" in said
     monkeypatch.chdir(Path(__file__).parents[2])  # which has the dashboard
     assert proof.main(["report", str(folder)]) == 0
-    assert "Sittings: 1 of smoke (1 rounds); of commit" in capsys.readouterr().out
+    assert "Sittings: 1 of smoke (1 round); of commit" in capsys.readouterr().out
     (judged,) = load([folder])
     series = "toy.Toy.track_time('smoke', 2048, 1)"
     assert judged.verdicts == {" ".join(pair): {series: "inconclusive"} for pair in PAIRS}
