@@ -185,8 +185,8 @@ def verdict_table(
         "Verdict": st.column_config.TextColumn(width=112),
         "Trend": st.column_config.TextColumn(width=56, help="Click for a link to its trend."),
         "Benchmark": st.column_config.TextColumn(width=138),
-        "Base": st.column_config.NumberColumn(width=70),
-        "Head": st.column_config.NumberColumn(width=70),
+        "Base": st.column_config.NumberColumn(width=95),
+        "Head": st.column_config.NumberColumn(width=95),
         "History": st.column_config.LineChartColumn(
             "History",
             width=95,
