@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from fused_lmhead.ops import _check_tensors
+from fused_lmhead.arguments import check_tensors
 from fused_lmhead.parallel.groups import place_in
 from fused_lmhead.parallel.vocabulary import vocab_parallel_logprob
 
@@ -41,7 +41,7 @@ def linear_cross_entropy(
     """
     if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction must be 'none', 'sum' or 'mean', got {reduction!r}")
-    _check_tensors(hidden, weight, labels)
+    check_tensors(hidden, weight, labels)
     first = place_in(group, "group").rank * weight.shape[0]
     logprob, entropy = vocab_parallel_logprob(
         hidden,

@@ -11,14 +11,9 @@ from numbers import Integral
 import torch
 import torch.distributed as dist
 
+from fused_lmhead.arguments import check_budgets, check_options, check_tensors
 from fused_lmhead.autograd import FusedLinearLogprob
-from fused_lmhead.ops import (
-    BackendName,
-    _backend,
-    _check_budgets,
-    _check_options,
-    _check_tensors,
-)
+from fused_lmhead.ops import BackendName, _backend
 from fused_lmhead.parallel.groups import place_in
 from fused_lmhead.parallel.hidden_gradient import SummedHiddenGradient
 from fused_lmhead.parallel.merging import merge_over
@@ -89,13 +84,13 @@ def vocab_parallel_logprob(
         RuntimeError: the backend cannot run here, or not under torch.func, or a rank of the
             group did not answer.
     """
-    _check_tensors(hidden, weight, target)
-    _check_options(temperature, ignore_index, chunk_size)
-    _check_budgets(backward_budget, keep_logits_budget)
+    check_tensors(hidden, weight, target)
+    check_options(temperature, ignore_index, chunk_size)
+    check_budgets(backward_budget, keep_logits_budget)
     _check_range(vocab_start_index, vocab_end_index, weight.shape[0])
     if entropy_requires_grad and not return_entropy:
         raise ValueError("entropy_requires_grad=True needs return_entropy=True")
-    _refuse_transforms()
+    refuse_transforms()
     hidden_MH = hidden.to(weight.dtype).reshape(-1, weight.shape[1]).contiguous()
     learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     chosen: Backend = _shard_backend(
@@ -138,7 +133,7 @@ def _relative(index: int, start: int) -> int:
     return (int(index) - int(start) + 2**63) % 2**64 - 2**63
 
 
-def _refuse_transforms() -> None:
+def refuse_transforms() -> None:
     # What autograd.Function itself asks before it fails with an error of its own.
     if torch._C._are_functorch_transforms_active():
         raise RuntimeError(
