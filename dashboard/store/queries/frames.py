@@ -100,7 +100,7 @@ def rounds(store: Store, series_id: int, commit: str, run: str | None = None) ->
             WHERE series_id = $series
             QUALIFY row_number() OVER (ORDER BY started_at DESC NULLS LAST, path) = 1
         )
-        SELECT DISTINCT round, value, samples, started_at, status, reason, sm_clock_mhz, power_w,
+        SELECT round, value, samples, started_at, status, reason, sm_clock_mhz, power_w,
                temperature_c, clock_event_reasons, gpu_uuid
         FROM round
         JOIN chosen USING (run_id)
@@ -108,6 +108,8 @@ def rounds(store: Store, series_id: int, commit: str, run: str | None = None) ->
           AND CASE WHEN $run IS NULL
               THEN attached AND run_id IN (SELECT run_id FROM latest)
               ELSE asv_run = $run END
+        -- Copies of a results folder have an invocation's rounds again.
+        QUALIFY $run IS NULL OR row_number() OVER (PARTITION BY round, started_at) = 1
         ORDER BY started_at NULLS FIRST, round
         """,
         {"series": int(series_id), "commit": commit, "run": run},
