@@ -149,6 +149,12 @@ def ceiling(found: pairs.Families) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
+def beside_the_ceiling(found: pairs.Families) -> int:
+    """How many series :func:`ceiling` leaves out, their control measured on another card."""
+    families = (family for family in measures.PRODUCTS if family != frames.CONTROL)
+    return sum(pairs.on_other_cards(found, family, frames.CONTROL) for family in families)
+
+
 def to_ceiling(found: pd.DataFrame) -> pd.DataFrame:
     """Geometric mean and worst of each family's ratio to the control, for a table."""
     rows = []

@@ -45,6 +45,13 @@ def families(points: pd.DataFrame) -> Families:
     return found
 
 
+def on_other_cards(found: Families, over: str, under: str) -> int:
+    """How many series of ``over`` have one of ``under`` that another card measured: no quotient."""
+    top, bottom = (found.get(family, {}) for family in (over, under))
+    both = [(top[key]["gpu_uuid"], bottom[key]["gpu_uuid"]) for key in top if key in bottom]
+    return sum(not relations.same_card(*cards) for cards in both)
+
+
 def quotients(found: Families, over: str, under: str) -> pd.DataFrame:
     """Family ``over`` divided by family ``under`` where both have a value at equal parameters,
     measured on one card.

@@ -12,6 +12,7 @@ import pytest
 
 from dashboard.app import (
     frames,
+    headlines,
     heatmaps,
     layouts,
     measures,
@@ -195,5 +196,8 @@ def test_families_are_divided_where_one_card_measured_both() -> None:
     cards = (("GPU-1", "GPU-1"), ("GPU-1", "GPU-2"), ("GPU-1", None))
     above = {("m", number, 1): side(3.0, card) for number, (card, _) in enumerate(cards)}
     below = {("m", number, 1): side(2.0, card) for number, (_, card) in enumerate(cards)}
-    found = pairs.quotients({"forward": above, "control": below}, "forward", "control")
+    families = {"forward": above, "control": below}
+    found = pairs.quotients(families, "forward", "control")
     assert found["y"].tolist() == [1.5, 1.5]
+    assert pairs.on_other_cards(families, "forward", "control") == 1
+    assert headlines.beside_the_ceiling(families) == 1

@@ -81,7 +81,9 @@ def _section(
         )
         return
     values = both["y"].astype(float)
-    st.caption(explained)
+    apart = pairs.on_other_cards(found, *families)
+    left_out = f" {wording.count(apart, 'shape')} left out: measured on two cards." if apart else ""
+    st.caption(explained + left_out)
     left, middle, right = st.columns(3)
     left.metric(f"Median of {wording.count(len(both), 'shape')}", _times(values.median()))
     middle.metric("Least", _times(values.min()))

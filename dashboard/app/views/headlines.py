@@ -70,6 +70,9 @@ def _ceiling(found: pairs.Families, commit: str) -> None:
         "pass cannot do without one such product, a backward pass that computes them again not "
         "without four: those are the floors."
     )
+    if apart := headlines.beside_the_ceiling(found):
+        series = wording.count(apart, "series", "series")
+        st.caption(f"{series} left out: another card measured the control.")
     tables.written(headlines.to_ceiling(ratios))
     for floor in sorted(int(found) for found in ratios["floor"].unique()):
         part = ratios[ratios["floor"] == floor]
