@@ -3,18 +3,18 @@
     python -m asv_benchmarks.sweep --tier full --shard 1/4 --minutes 9
 
 Series whose rounds the results already have for this commit, environment and machine are
-left out, the others are given to ``asv run`` a few minutes' worth at a time, the shortest
-first. It stops before its time is up and says what remains; the same command goes on from
-there (exit status 3; 0 when nothing remains). A shard holds whole shapes, so that what is
-compared with each other is measured on one card. Results of several shards are merged by
-copying: their rounds have one file a machine, so give each its own ``--machine``, or run
-the shards one after the other in one folder.
+left out; of the others ``asv run`` is given what fits into the time, shape by shape, those of
+the tier's first selection first. It stops before its time is up and says what remains; the
+same command goes on from there (exit status 3; 0 when nothing remains). A shard holds whole
+shapes, so that what is compared with each other is measured on one card. Shards that run side
+by side need a clone each; ``python -m asv_benchmarks.merge`` joins their results.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import json
 import re
 import signal
@@ -30,7 +30,21 @@ from typing import Any
 from asv_benchmarks.device import DeviceError, visible_gpu
 from asv_benchmarks.nominal import Work, nominal_ms
 from asv_benchmarks.recover import RecoverError, recover
-from asv_benchmarks.tiers import TIERS, expression_of, series_of
+from asv_benchmarks.tiers import (
+    ACTIVE,
+    ACTIVE_TWO_PASS,
+    COMPILE,
+    CONTROL,
+    FORWARD,
+    FORWARD_BACKWARD,
+    FORWARD_BACKWARD_ENTROPY,
+    FORWARD_ENTROPY,
+    MEMORY,
+    TIERS,
+    TWO_PASS,
+    TWO_PASS_BACKWARD,
+    expression_of,
+)
 from asv_benchmarks.timing import gpu_plan
 from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
 
@@ -40,10 +54,22 @@ REMAINS = 3
 # asv imports the suite twice before it measures anything.
 ASV_START_S = 20.0
 # A process from fork to end, without its calls; and the calls that it makes beside its samples.
-PROCESS_S = 1.2
-OTHER_CALLS = 8
-# asv stores what it measured at the end of a piece.
-PIECE_S = 150.0
+PROCESS_S = 0.9
+OTHER_CALLS = 6
+# Two fresh processes that compile and load, shared by the ten figures of COMPILE.
+FIRST_CALLS_S = 1.0
+# What calls take in units of the product; those that are not here 1.6.
+PRODUCTS = {
+    CONTROL: 1.0,
+    FORWARD: 1.0,
+    FORWARD_ENTROPY: 1.0,
+    TWO_PASS: 3.3,
+    FORWARD_BACKWARD: 4.3,
+    FORWARD_BACKWARD_ENTROPY: 4.3,
+    ACTIVE: 4.3,
+    TWO_PASS_BACKWARD: 12.0,
+    ACTIVE_TWO_PASS: 12.0,
+}
 
 
 class SweepError(RuntimeError):
@@ -110,34 +136,47 @@ def measured(rounds: Path, commit: str, again: Set[str] = frozenset()) -> Counte
 
 
 def expected_s(series: Series) -> float:
-    """About how long one process of a series takes; too much rather than too little."""
+    """About how long one process of a series takes on an H200, in seconds."""
     benchmark, params = series
     workload = workload_of(params)
-    if workload is None:
+    if workload is None or benchmark in MEMORY:
         return PROCESS_S
-    products = 1.5
-    if "ackward" in benchmark:
-        products = 9.0 if "TwoPass" in benchmark else 4.5
-    elif "TwoPass" in benchmark:
-        products = 3.0
-    length_ms = nominal_ms(workload, Work(products))
+    if benchmark in COMPILE:
+        return PROCESS_S + FIRST_CALLS_S
+    length_ms = nominal_ms(workload, Work(PRODUCTS.get(benchmark, 1.6)))
     plan = gpu_plan(length_ms)
     sample_ms = plan.gap_ms + plan.group * length_ms
     calls_ms = (plan.samples + 1) * sample_ms + OTHER_CALLS * length_ms
-    # The ten compile figures share two fresh processes, which tune several lengths.
-    fresh = 3.0 if benchmark.startswith("compile.") else 0.0
-    return PROCESS_S + fresh + calls_ms / 1000
+    return PROCESS_S + calls_ms / 1000
+
+
+def in_order(tier: str) -> list[Series]:
+    """A tier's series in the order of its selections: in each whole shapes, the shortest first.
+
+    What is compared with each other is thus measured in one sitting, on one card.
+    """
+    ordered: list[Series] = []
+    for part in TIERS[tier]:
+        shapes = [[(name, params) for name in part.benchmarks] for params in part.params]
+        shapes.sort(key=lambda shape: sum(map(expected_s, shape)))
+        ordered += itertools.chain.from_iterable(shapes)
+    return list(dict.fromkeys(ordered))
 
 
 def piece(series: Sequence[Series], rounds: int, seconds: float) -> list[Series]:
-    """As many of ``series``, from the first, as fit into ``seconds``."""
+    """As many of ``series``, from the first, as fit into ``seconds``.
+
+    Whole shapes, except where none fits.
+    """
     chosen: list[Series] = []
-    used = ASV_START_S
-    for pair in series:
-        used += rounds * expected_s(pair)
-        if used > seconds:
-            break
-        chosen.append(pair)
+    left = seconds - ASV_START_S
+    for _, group in itertools.groupby(series, key=lambda pair: pair[1]):
+        shape = list(group)
+        costs = list(itertools.accumulate(rounds * expected_s(pair) for pair in shape))
+        if costs[-1] > left:
+            return chosen or shape[: sum(cost <= left for cost in costs)]
+        chosen += shape
+        left -= costs[-1]
     return chosen
 
 
@@ -203,12 +242,10 @@ def sweep(
 ) -> list[Series]:
     """Give every series a process per round until the time is up; returns what remains."""
     ends = time.monotonic() + seconds
-    todo = sorted(series, key=expected_s)
+    todo = list(series)
     while True:
         left = ends - time.monotonic()
-        chosen = piece(todo, rounds, min(left, PIECE_S))
-        if todo and not chosen and left > ASV_START_S + rounds * expected_s(todo[0]):
-            chosen = todo[:1]  # longer than a piece, but not than the time that is left
+        chosen = piece(todo, rounds, left)
         if not chosen:
             return todo
         print(f"{len(chosen)} of {len(todo)} series, {left / 60:.1f} min left", file=sys.stderr)
@@ -267,7 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     try:
         place, device = locate(chosen.commit, chosen.machine)
-        series = in_shard(runnable(series_of(chosen.tier), device), *chosen.shard)
+        series = in_shard(runnable(in_order(chosen.tier), device), *chosen.shard)
         if chosen.benchmarks:
             series = [pair for pair in series if re.match(chosen.benchmarks, pair[0])]
         again = frozenset({"failed"} if chosen.retry_failed else ())

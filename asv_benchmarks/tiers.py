@@ -134,13 +134,13 @@ TIERS: dict[str, tuple[Selection, ...]] = {
     ),
     "full": (
         select(local_shapes(), CONTROL, FORWARD_ENTROPY, FIVE_STAGES, TWO_PASS),
-        select(spread_shapes(), FORWARD, FORWARD_BACKWARD, *FURTHER),
         active(SUPER_TP4, ACTIVITIES, ACTIVE, ACTIVE_TWO_PASS),
-        select(spread_shapes(), *MEMORY),
+        select((PROBE,), *COMPILE),
         select((SMALL, TINY), HOST),
         select((SMALL, SUPER_TP4), *ACCURACY),
-        select((PROBE,), *COMPILE),
         BANDWIDTH_OF_4_GIB,
+        select(spread_shapes(), FORWARD, FORWARD_BACKWARD, *FURTHER),
+        select(spread_shapes(), *MEMORY),
     ),
     # Combined against two passes, and nothing else.
     "pairs": (select(_PAIRED, FORWARD_ENTROPY, TWO_PASS),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -18,19 +19,26 @@ import pytest
 from asv_benchmarks import sweep
 from asv_benchmarks.nominal import Work, nominal_ms
 from asv_benchmarks.sweep import (
-    PIECE_S,
     PROCESS_S,
     Place,
     Series,
     SweepError,
     expected_s,
+    in_order,
     in_shard,
     measured,
     piece,
     runnable,
     shard,
 )
-from asv_benchmarks.tiers import FORWARD, FORWARD_BACKWARD, TWO_PASS, TWO_PASS_BACKWARD, series_of
+from asv_benchmarks.tiers import (
+    FORWARD,
+    FORWARD_BACKWARD,
+    TIERS,
+    TWO_PASS,
+    TWO_PASS_BACKWARD,
+    series_of,
+)
 from asv_benchmarks.timing import gpu_plan
 from asv_benchmarks.workloads import Workload
 
@@ -61,7 +69,7 @@ def test_a_cpu_is_given_what_it_can_run() -> None:
 
 def test_longer_work_is_expected_to_take_longer() -> None:
     small, large = "'nemotron-super', 2048, 8", "'kimi-k2', 262144, 1"
-    assert expected_s((FORWARD, small)) < 3
+    assert expected_s((FORWARD, small)) < 2
     length_ms = nominal_ms(Workload("nemotron-super", 2048, 8), Work())
     plan = gpu_plan(length_ms)
     assert plan.group > 10
@@ -75,11 +83,31 @@ def test_longer_work_is_expected_to_take_longer() -> None:
     assert 10 < times[0] < times[-1] < 180, "within the benchmarks' own limit"
 
 
-def test_a_piece_is_what_fits() -> None:
-    todo = [(FORWARD, "'nemotron-super', 2048, 8")] * 100
-    assert 70 < len(piece(todo, 1, PIECE_S)) < 100
-    assert 23 < len(piece(todo, 3, PIECE_S)) < 33
-    assert piece(todo, 1, 10) == []
+def shapes_in_turn(series: Sequence[Series]) -> list[str]:
+    """The shapes of ``series``, each as often as others lie between its series."""
+    return [params for params, _ in itertools.groupby(series, key=lambda pair: pair[1])]
+
+
+def test_a_tier_is_measured_by_selection_then_by_shape_the_shortest_first() -> None:
+    ordered = in_order("full")
+    assert Counter(ordered) == Counter(FULL)
+    first = [pair for pair in ordered if pair in set(TIERS["full"][0].series())]
+    assert ordered[: len(first)] == first
+    shapes = shapes_in_turn(first)
+    assert len(shapes) == len(set(shapes)) == 104
+    whole = [sum(expected_s(p) for p in first if p[1] == shape) for shape in shapes]
+    assert whole == sorted(whole)
+
+
+def test_a_piece_is_the_whole_shapes_that_fit() -> None:
+    todo = in_order("full")
+    cost = sweep.ASV_START_S + sum(map(expected_s, todo[:8]))
+    assert piece(todo, 1, cost + 0.1) == todo[:8]
+    assert piece(todo, 1, cost - 0.1) == todo[:4], "no part of a shape that does not fit"
+    assert piece(todo, 3, sweep.ASV_START_S + 3 * (cost - sweep.ASV_START_S) + 0.1) == todo[:8]
+    assert piece(todo, 1, sweep.ASV_START_S + sum(map(expected_s, todo[:3])) + 0.1) == todo[:3]
+    assert piece(todo, 1, sweep.ASV_START_S + 0.1) == piece([], 1, 100) == []
+    assert piece(todo, 1, 1e6) == todo
 
 
 def line(commit: str, status: str = "ok") -> str:
@@ -109,7 +137,7 @@ def test_a_sweep_stops_before_its_time_is_up_and_goes_on_later(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Place(tmp_path, "c" * 40, "checkout-py3.12-gpu", "m")
-    series = list(series_of("six"))
+    series = in_order("six")
     pieces: list[list[Series]] = []
 
     def run_piece(_: Place, chosen: Sequence[Series], *rest: object) -> None:
@@ -127,8 +155,7 @@ def test_a_sweep_stops_before_its_time_is_up_and_goes_on_later(
     left = sweep.sweep(place, series, 1, 60.0, tmp_path / "log")
     assert clock[0] <= 60
     assert 0 < len(left) < 30
-    assert sorted(pieces[0] + left) == sorted(series)
-    assert expected_s(pieces[0][-1]) <= expected_s(left[0]), "the shortest come first"
+    assert pieces[0] + left == series, "in the order given"
     assert sweep.sweep(place, left, 1, 600.0, tmp_path / "log") == []
     assert sorted(pair for chosen in pieces for pair in chosen) == sorted(series)
 
