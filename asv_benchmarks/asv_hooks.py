@@ -8,11 +8,13 @@ user has to know and a measurement that is lost without it:
 - combinations that the device cannot run are not selected, and so start no
   process; a run without ``--bench`` takes the device's default tier;
 - samples are always recorded: without them asv pools the rounds beyond recovery;
-- the fork server stays for all commits and rounds (``server.py``).
+- the fork server stays for all commits and rounds, and imports the suite while asv's
+  discovery, a process of its own, does so too (``server.py``).
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import functools
 import itertools
@@ -31,7 +33,7 @@ from asv.console import log
 from asv.machine import Machine
 
 from asv_benchmarks.device import DeviceError, accelerator, visible_gpu
-from asv_benchmarks.server import sharing
+from asv_benchmarks.server import Servers, sharing
 from asv_benchmarks.tiers import DEFAULT_TIER, expression
 from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
 
@@ -54,8 +56,17 @@ class Invocation:
         """False where asv was asked to save nothing."""
         return not {"--dry-run", "-n", "--skip-save"}.intersection(self.arguments)
 
+    def forks(self, conf: Any) -> bool:
+        """Whether processes come from a fork server; ``asv find`` asks ``conf`` for nothing."""
+        asked = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+        default = None if "find" in self.arguments else conf.launch_method
+        asked.add_argument("--launch-method", default=default)
+        method: str | None = asked.parse_known_args(self.arguments)[0].launch_method
+        return method == "forkserver"
+
 
 invocation = Invocation(tuple(sys.argv[1:]))
+servers = Servers()
 
 
 def with_accelerator(load: Callable[..., Machine]) -> Callable[..., Machine]:
@@ -124,6 +135,8 @@ def _discover(
             tier = DEFAULT_TIER[device]
             regex = [expression(tier)]
             log.info(f"No --bench: the {tier!r} tier, the default of a {device}")
+        if invocation.forks(conf) and not check:
+            ours[0].at_discovery = servers.of(ours[0], conf.benchmark_dir).begin
         benchmarks = original(conf, repo, environments, commit_hash, regex=regex, check=check)
         dropped = select_runnable(benchmarks, device)
         if dropped:
@@ -149,6 +162,6 @@ def install(environment_class: type) -> None:
         return
     Machine.load = staticmethod(with_accelerator(Machine.load))
     Benchmarks.discover = staticmethod(_discover(Benchmarks.discover, environment_class))
-    runner.get_spawner = sharing(runner.get_spawner, environment_class)
+    runner.get_spawner = sharing(runner.get_spawner, environment_class, servers)
     run_command.run_benchmarks = _recording(run_command.run_benchmarks)
     find_command.run_benchmarks = _recording(find_command.run_benchmarks)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class CheckoutEnvironment(Environment):  # type: ignore[misc]  # asv has no type
         self.gpu = detect_gpu()
         self.device: Device = "cpu" if self.gpu is None else "gpu"
         self._commit: str | None = None
+        self.at_discovery: Callable[[], None] | None = None
         self._results = Path(conf.results_dir).absolute()
         super().__init__(conf, python, requirements, tagged_env_vars)
         # Two runs share neither the checkout nor the GPU.
@@ -168,6 +170,8 @@ class CheckoutEnvironment(Environment):  # type: ignore[misc]  # asv has no type
     def run(self, args: list[str], **kwargs: Any) -> Any:
         """Run this interpreter with ``args``, as one benchmark process or fork server."""
         environ = self.process_environ(dict(kwargs.pop("env", None) or os.environ))
+        if "discover" in args and self.at_discovery:
+            self.at_discovery()
         return util.check_output([sys.executable, *args], env=environ, **kwargs)
 
 

@@ -74,8 +74,21 @@ class SharedServer(Spawner):  # type: ignore[misc]
     def __init__(self, env: Any, benchmark_dir: str) -> None:
         super().__init__(env, benchmark_dir)
         self._server: LastingServer | None = None
+        self._beginning: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start the server in the background. What goes wrong is told by who needs it."""
+        if self._server is None and self._beginning is None:
+            self._beginning = threading.Thread(target=self._start_quietly)
+            self._beginning.start()
+
+    def _start_quietly(self) -> None:
+        with contextlib.suppress(Exception):
+            self._server = LastingServer(self.env, self.benchmark_dir)
 
     def _running(self) -> LastingServer:
+        if self._beginning is not None:
+            self._beginning.join()
         if self._server is not None and self._server.has_ended():
             self._server.close()
             self._server = None
@@ -119,18 +132,29 @@ class SharedServer(Spawner):  # type: ignore[misc]
         """Nothing: asv is done with a commit and a round, not with the server."""
 
 
-def sharing(original: Callable[..., Spawner], environment_class: type) -> Callable[..., Spawner]:
+class Servers:
+    """The server of each environment and suite."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, str], SharedServer] = {}
+
+    def of(self, env: Any, benchmark_dir: str) -> SharedServer:
+        """That of ``env``, which may be another object of the same name by now."""
+        place = (str(env.name), str(Path(benchmark_dir).absolute()))
+        server = self._of.setdefault(place, SharedServer(env, benchmark_dir))
+        server.env = env
+        return server
+
+
+def sharing(
+    original: Callable[..., Spawner], environment_class: type, servers: Servers
+) -> Callable[..., Spawner]:
     """``get_spawner`` that gives environments of this class the server that runs already."""
-    servers: dict[tuple[str, str], SharedServer] = {}
 
     @functools.wraps(original)
     def get_spawner(env: Any, benchmark_dir: str, launch_method: str | None) -> Spawner:
-        shared = launch_method == "forkserver" and isinstance(env, environment_class)
-        if not shared:
-            return original(env, benchmark_dir, launch_method)
-        place = (str(env.name), str(Path(benchmark_dir).absolute()))
-        server = servers.setdefault(place, SharedServer(env, benchmark_dir))
-        server.env = env
-        return server
+        if launch_method == "forkserver" and isinstance(env, environment_class):
+            return servers.of(env, benchmark_dir)
+        return original(env, benchmark_dir, launch_method)
 
     return get_spawner

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SMOKE = r"\('smoke', 2048, 1\)"
 ALL = ("run", "ALL", "--interleave-rounds", "--bench", SMOKE, "--launch-method", "forkserver")
 
@@ -63,6 +65,66 @@ def test_all_commits_and_rounds_share_one_and_each_is_measured_itself(toy, tmp_p
     assert [number for _, number in sorted(order)] == [0, 0, 0, 1, 1, 1]
     first, second, third = (statistics.median(toy.result(c)["samples"]) for c in toy.commits)
     assert max(first, third) < 15 < 30 <= second
+
+
+# A suite module that takes a while, and notes when its process began to import it and ended.
+SLOW = """
+import sys, time
+from pathlib import Path
+
+began = time.time()
+time.sleep(1)
+with Path({file!r}).open("a") as file:
+    file.write(f"{{'discover' in sys.argv}} {{began}} {{time.time()}}\\n")
+"""
+
+
+def imports(toy: Any, tmp_path: Path) -> Path:
+    """Have the suite note by whom it is imported, and when."""
+    noted = tmp_path / "imports"
+    family = toy.folder / "asv_benchmarks" / "toy.py"
+    family.write_text(SLOW.format(file=str(noted)) + family.read_text())
+    return noted
+
+
+def test_the_suite_is_imported_while_asv_discovers_it(toy, tmp_path: Path) -> None:
+    toy.sleeping(1, "only")
+    noted = imports(toy, tmp_path)
+    run = toy.asv(*ALL)
+    assert run.returncode == 0, run.stdout + run.stderr
+    lines = [line.split() for line in noted.read_text().splitlines()]
+    assert sorted(who for who, *_ in lines) == ["False", "True"]
+    assert max(float(began) for _, began, _ in lines) < min(float(ended) for *_, ended in lines)
+
+
+@pytest.mark.parametrize("how", ["spawn", "check"])
+def test_no_server_is_begun_that_nobody_needs(how: str, toy, tmp_path: Path) -> None:
+    toy.sleeping(1, "only")
+    noted = servers(toy, tmp_path)
+    if how == "spawn":
+        run = toy.asv(*ALL[:-1], "spawn", "--attribute", "rounds=1")
+        assert len(noted.read_text().split()) == 1, "the one benchmark's own process"
+    else:
+        run = toy.asv("check")
+        text = noted.read_text() if noted.exists() else ""
+        assert len(text.split()) <= 1
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_server_that_cannot_be_begun_early_is_tried_again(toy, tmp_path: Path) -> None:
+    """A suite that breaks whoever imports it first but asv's discovery, once."""
+    toy.sleeping(1, "only")
+    flag = tmp_path / "flag"
+    family = toy.folder / "asv_benchmarks" / "toy.py"
+    breaking = (
+        "import os, sys\nfrom pathlib import Path\n"
+        f"if 'discover' not in sys.argv and not Path({str(flag)!r}).exists():\n"
+        f"    Path({str(flag)!r}).touch()\n    os._exit(7)\n"
+    )
+    family.write_text(breaking + family.read_text())
+    run = toy.asv(*ALL)
+    assert flag.exists()
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_a_package_that_the_suite_imports_is_never_taken_for_a_commit(toy) -> None:
