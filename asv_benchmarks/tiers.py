@@ -139,6 +139,7 @@ TIERS: dict[str, tuple[Selection, ...]] = {
         select((SMALL, TINY), HOST),
         select((SMALL, SUPER_TP4), *ACCURACY),
         BANDWIDTH_OF_4_GIB,
+        select(SIX, FORWARD, FORWARD_BACKWARD),
         select(spread_shapes(), FORWARD, FORWARD_BACKWARD, *FURTHER),
         select(spread_shapes(), *MEMORY),
     ),

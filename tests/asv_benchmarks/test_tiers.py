@@ -58,7 +58,8 @@ def test_full_has_every_local_shape_of_the_four_that_are_compared() -> None:
     ):
         assert {params for name, params in full if name == benchmark} == labels
     few = [params for name, params in full if name == "backward.ForwardBackward.track_time"]
-    assert len(few) == 28
+    assert len(few) == 30, "the spread shapes and what else is in core"
+    assert set(series_of("core")) <= set(full), "a nightly run misses nothing of a commit's"
     active = [params for name, params in full if name.startswith("activity.")]
     assert sorted({int(params.split(", ")[-1]) for params in active}) == [23, 64, 73, 95, 100]
 
