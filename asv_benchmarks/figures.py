@@ -4,8 +4,9 @@
     python -m asv_benchmarks.figures agreement RESULTS [OTHER_RESULTS] --commit REV
     python -m asv_benchmarks.figures duration RESULTS --commit REV
 
-``ratios`` divides each series by the cuBLAS control of its shape, both from one run: the
-newest of those that measured most of the shape beside its control. ``agreement``
+``ratios`` divides each series by the cuBLAS control of its shape, both from one card: of those
+that measured most of the shape beside its control, the one that did so last. Below stand the
+geometric means. ``agreement``
 compares two runs of one commit, or, of a single one, its first round with its last:
 two processes with all the others between them. A series' value is the median of its
 rounds' values. Both look at the times of calls on a shape and at nothing else.
@@ -19,6 +20,7 @@ import json
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,25 +89,38 @@ def load(results: Path, commit: str) -> dict[Key, float]:
 
 
 def load_shapes(results: Path, commit: str) -> dict[Key, float]:
-    """Each series' value, those of a shape from one run: cards differ by percents.
+    """Each series' value, those of a shape from one card: cards differ by percents.
 
     Raises SystemExit, naming the folder, where there are none.
     """
-    parts: dict[tuple[str, int, int], dict[str, dict[Key, float]]] = {}
-    for name, series in runs_of(results, commit).items():
-        for key, values in series.items():
-            run = parts.setdefault(key.shape, {}).setdefault(name, {})
-            run[key] = statistics.median(values)
+    runs = runs_of(results, commit)
+    # Who does not tell the card may have had another one each time.
+    cards = {
+        record["run"]: record.get("gpu_uuid") or record["run"]
+        for record in records_of(results, commit)
+    }
+    parts: dict[tuple[str, int, int], dict[str, Measured]] = {}
+    for name in sorted(runs):
+        for key, values in runs[name].items():
+            of_card = parts.setdefault(key.shape, {}).setdefault(cards[name], Measured({}, name))
+            of_card.series[key] = statistics.median(values)
+            of_card.newest = name
     found: dict[Key, float] = {}
-    for runs in parts.values():
-        found |= max(runs.items(), key=_worth)[1]
+    for shapes in parts.values():
+        found |= max(shapes.values(), key=Measured.worth).series
     return found
 
 
-def _worth(run: tuple[str, Mapping[Key, float]]) -> tuple[bool, int, str]:
-    """A run of a shape with its control, with more series, or a newer one is worth more."""
-    name, series = run
-    return any(key.family == "control" for key in series), len(series), name
+@dataclass(slots=True)
+class Measured:
+    """What one card measured of a shape, and its newest run that did."""
+
+    series: dict[Key, float]
+    newest: str
+
+    def worth(self) -> tuple[bool, int, str]:
+        """With the control, more series, or a newer one is worth more."""
+        return any(key.family == "control" for key in self.series), len(self.series), self.newest
 
 
 def ends(rounds: Mapping[Key, list[float]]) -> tuple[dict[Key, float], dict[Key, float]]:
@@ -131,7 +146,7 @@ def differences(one: Mapping[Key, float], other: Mapping[Key, float]) -> dict[Ke
 
 
 def ratio_table(values: Mapping[Key, float]) -> str:
-    """Markdown: a row a shape, a column a family, in units of the control."""
+    """Markdown: a row a shape, a column a family, in units of the control; then their means."""
     found = ratios(values)
     families = sorted({key.family for key in found})
     lines = [
@@ -148,7 +163,12 @@ def ratio_table(values: Mapping[Key, float]) -> str:
             + " | ".join(cells)
             + " |"
         )
-    return "\n".join(lines)
+    means = [
+        statistics.geometric_mean(ratio for key, ratio in found.items() if key.family == family)
+        for family in families
+    ]
+    cells = [f"{mean:.3f}" for mean in means]
+    return "\n".join([*lines, "| geometric mean | | | | " + " | ".join(cells) + " |"])
 
 
 def agreement_table(one: Mapping[Key, float], other: Mapping[Key, float]) -> str:

@@ -97,6 +97,24 @@ def test_a_run_lasts_from_its_first_process_to_the_end_of_its_last(tmp_path: Pat
         main(["duration", str(tmp_path), "--commit", "fff"])
 
 
+def test_runs_of_one_card_make_one_row(tmp_path: Path, capsys):
+    write_rounds(tmp_path, "20260101-a", {"control": [2.0], "forward": [2.2]}, gpu_uuid="one")
+    write_rounds(tmp_path, "20260102-a", {"two_pass": [6.0], "forward": [2.4]}, gpu_uuid="one")
+    write_rounds(tmp_path, "20260103-a", {"control": [1.0], "two_pass": [9.0]}, gpu_uuid="two")
+    main(["ratios", str(tmp_path), "--commit", "ab"])
+    *_, row, means = capsys.readouterr().out.splitlines()
+    assert row == "| toy | 2048 | 1 | 2.00 | 1.200 | 3.000 |"
+    assert means == "| geometric mean | | | | 1.200 | 3.000 |"
+
+
+def test_the_mean_over_shapes_is_geometric(tmp_path: Path, capsys):
+    write_rounds(tmp_path, "r", {"control": [1.0], "forward": [2.0], "two_pass": [3.0]})
+    other = {"model": "toy", "tokens": 4096, "tp": 1}
+    write_rounds(tmp_path, "r", {"control": [1.0], "forward": [8.0]}, params=other)
+    main(["ratios", str(tmp_path), "--commit", "ab"])
+    assert "| geometric mean | | | | 4.000 | 3.000 |" in capsys.readouterr().out
+
+
 def test_a_shape_is_divided_by_the_control_of_its_own_run(tmp_path: Path, capsys):
     write_rounds(tmp_path, "20260101-a", {"control": [2.0], "forward": [2.2], "two_pass": [6.0]})
     write_rounds(tmp_path, "20260102-a", {"control": [1.0], "forward": [1.3]})  # a faster card
