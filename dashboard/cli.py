@@ -250,9 +250,10 @@ def demo(port: PortOption = None, host: HostOption = _LOCAL) -> None:
         serving(str(Path(folder) / "demo.duckdb"), port, host) as server,
     ):
         # the app takes longer to start than the store to build, and needs it only then
-        tell(verdict_of(Path(folder) / "demo.duckdb", results))
+        shown = verdict_of(Path(folder) / "demo.duckdb", results)
+        tell(shown.text)
         server.wait_until_served()
-        tell(f"{server.address}\n")
+        tell(f"{server.address}/{shown.query}\n")
         raise typer.Exit(server.wait())
 
 

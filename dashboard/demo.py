@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,11 +19,20 @@ def shipped_results() -> Path:
     raise InputError("no measured history is shipped with this installation")
 
 
-def verdict_of(store: Path, results: Path) -> str:
-    """Build the store from the results; the verdict of their latest two commits as text.
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A verdict as text, and the query with which the app's address shows the same two commits."""
 
-    The history's own commits.jsonl is used, no repository, and the settings of the project that
-    it lies in. Where nothing can be compared the text says why.
+    text: str
+    query: str = ""
+
+
+def verdict_of(store: Path, results: Path) -> Shown:
+    """Build the store from the results and judge two commits.
+
+    These are the newest two that one run measured in turn, else the latest two. The history's own
+    commits.jsonl is used, no repository, and the settings of the project that it lies in. Where
+    nothing can be compared the text says why.
     """
     from dashboard.check import check
     from dashboard.narration import narrated_ingest
@@ -33,8 +43,15 @@ def verdict_of(store: Path, results: Path) -> str:
     narrated_ingest(store, results, repository=None)
     with open_store(store) as opened:
         machine = queries.newest_machine(opened)
+        pair = queries.newest_in_turn(opened, machine)
+        base, head = pair or (None, None)
         try:
-            report = check(opened, policy(results), machine=machine)
+            report = check(opened, policy(results), base=base, head=head, machine=machine)
         except InputError as error:
-            return f"no verdict: {error}\n"
-    return render(report, "text")
+            return Shown(f"no verdict: {error}\n")
+        newest = queries.measured_commits(opened, machine)[-1].hash
+    if head not in (None, newest):
+        note = f"{newest[:8]}, the newest commit measured, was not measured in turn with another"
+        report = replace(report, notes=(*report.notes, note))
+    query = f"?base={report.base.hash[:8]}&head={report.head.hash[:8]}" if pair else ""
+    return Shown(render(report, "text"), query)

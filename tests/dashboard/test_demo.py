@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -67,9 +68,34 @@ def test_the_shipped_history_is_found_without_importing_the_suite(
 
 
 def test_the_verdict_is_of_the_latest_two_commits(tmp_path: Path, history: Any) -> None:
-    text = verdict_of(tmp_path / "s.duckdb", history.results)
-    assert f"{history.commits[2][:8]} → {history.commits[3][:8]}" in text
-    assert "6 unchanged" in text
+    shown = verdict_of(tmp_path / "s.duckdb", history.results)
+    assert f"{history.commits[2][:8]} → {history.commits[3][:8]}" in shown.text
+    assert "6 unchanged" in shown.text
+    assert shown.query == ""
+
+
+def measured_by_one_run(results: Path, *commits: str) -> None:
+    """Let the rounds of these commits be of one run."""
+    for commit in commits:
+        (path,) = results.glob(f"rounds/{commit[:8]}-*.jsonl")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps({**line, "run": "both"}) + "\n" for line in lines))
+
+
+def test_commits_measured_in_turn_are_shown_rather_than_the_latest(
+    tmp_path: Path, make_history: Any, recipe: Any
+) -> None:
+    made = make_history(tmp_path / "results", recipe(commits=5))
+    first, *_, base, head, newest = made.commits
+    measured_by_one_run(made.results, first, base, head)
+    shown = verdict_of(tmp_path / "s.duckdb", made.results)
+    assert f"{base[:8]} → {head[:8]}" in shown.text
+    assert f"note: {newest[:8]}, the newest commit measured, was not measured in turn" in shown.text
+    assert shown.query == f"?base={base[:8]}&head={head[:8]}"
+    measured_by_one_run(made.results, head, newest)
+    again = verdict_of(tmp_path / "again.duckdb", made.results)
+    assert f"{head[:8]} → {newest[:8]}" in again.text
+    assert "in turn" not in again.text
 
 
 def test_the_verdict_goes_by_the_settings_beside_the_history(
@@ -77,17 +103,17 @@ def test_the_verdict_goes_by_the_settings_beside_the_history(
 ) -> None:
     project = tmp_path / "project"
     made = make_history(project / "results", recipe(commits=4))
-    plain = verdict_of(tmp_path / "plain.duckdb", made.results)
+    plain = verdict_of(tmp_path / "plain.duckdb", made.results).text
     assert "exactly equal" not in plain
     (project / "pyproject.toml").write_text('[tool.lmhead-perf]\nexact = ["*"]\n')
-    assert verdict_of(tmp_path / "exact.duckdb", made.results) != plain
+    assert verdict_of(tmp_path / "exact.duckdb", made.results).text != plain
 
 
 def test_one_commit_is_served_without_a_verdict(
     tmp_path: Path, make_history: Any, recipe: Any
 ) -> None:
     made = make_history(tmp_path / "results", recipe(commits=1))
-    assert verdict_of(tmp_path / "s.duckdb", made.results).startswith("no verdict: ")
+    assert verdict_of(tmp_path / "s.duckdb", made.results).text.startswith("no verdict: ")
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

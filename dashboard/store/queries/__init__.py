@@ -24,6 +24,7 @@ from dashboard.store.queries.records import (
     known_commits,
     measured_commits,
     measured_places,
+    newest_in_turn,
     pairs,
 )
 from dashboard.store.queries.schedules import by_schedule, schedules
@@ -58,6 +59,7 @@ __all__ = [
     "measured_commits",
     "measured_places",
     "measurements",
+    "newest_in_turn",
     "newest_machine",
     "pairs",
     "param_values",

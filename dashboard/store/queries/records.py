@@ -91,6 +91,30 @@ def measured_places(
     return {name: frozenset(places) for name, places in found.items()}
 
 
+def newest_in_turn(store: Store, machine: str | None = None) -> tuple[str, str] | None:
+    """The newest two commits that one invocation of asv measured, the earlier first."""
+    order = {commit.hash: place for place, commit in enumerate(known_commits(store))}
+    _, rows = fetch(
+        store,
+        """
+        SELECT list(DISTINCT commit_hash)
+        FROM round
+        JOIN run USING (run_id)
+        WHERE round.status = 'ok' AND asv_run IS NOT NULL
+          AND ($machine IS NULL OR machine = $machine)
+        GROUP BY asv_run
+        HAVING count(DISTINCT commit_hash) > 1
+        """,
+        {"machine": machine},
+    )
+    latest = [sorted(order[commit] for commit in commits)[-2:] for (commits,) in rows]
+    if not latest:
+        return None
+    base, head = max(latest, key=lambda places: places[::-1])
+    names = list(order)
+    return names[base], names[head]
+
+
 def known_commits(store: Store) -> list[Commit]:
     """Every commit of the store in graph order, before them those known only by date."""
     _, rows = fetch(
