@@ -61,30 +61,8 @@ def compiled(points: pd.DataFrame) -> pd.DataFrame:
 
 def combined(found: pairs.Families) -> pd.DataFrame:
     """Two passes over one, and the differentiable one by activity."""
-    rows = []
-    both = pairs.quotients(found, "two_pass", "forward_entropy")
-    if not both.empty:
-        quotient = both["y"].astype(float)
-        median = f"{quotient.median():.2f}{wording.TIMES} over {wording.count(len(both), 'shape')}"
-        rows += [
-            (
-                "Two passes over one combined pass, median",
-                median,
-                f"{references.COMBINED_MEDIAN}{wording.TIMES} over "
-                f"{references.COMBINED_POINTS} points",
-            ),
-            ("least and most", _span(quotient), wording.NONE),
-        ]
-    grad = pairs.quotients(found, "two_pass_backward", "forward_backward_entropy")
-    if not grad.empty:
-        low, high = references.DIFFERENTIABLE
-        rows.append(
-            (
-                "The same with a differentiable entropy, forward and backward",
-                _span(grad["y"].astype(float)),
-                f"{low} {wording.DASH} {high}{wording.TIMES}",
-            )
-        )
+    rows = _two_passes(pairs.quotients(found, "two_pass", "forward_entropy"))
+    rows += _differentiable(pairs.quotients(found, "two_pass_backward", "forward_backward_entropy"))
     added = pairs.quotients(found, "forward_entropy", "forward")
     if not added.empty:
         rows.append(
@@ -95,6 +73,53 @@ def combined(found: pairs.Families) -> pd.DataFrame:
             )
         )
     return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+Row = tuple[str, str, str]
+
+
+def _two_passes(both: pd.DataFrame) -> list[Row]:
+    """Two passes over one: the median over shapes, that over the PRs' kind of points, the span."""
+    if both.empty:
+        return []
+    quotient = both["y"].astype(float)
+    points = _over_points(both)
+    cited = (
+        f"{references.COMBINED_MEDIAN}{wording.TIMES} over "
+        f"{wording.count(references.COMBINED_POINTS, 'point')}"
+    )
+    title = "Two passes over one combined pass, median"
+    rows = [(title, _median(quotient, "shape"), wording.NONE if len(points) else cited)]
+    if len(points):
+        rows.append(("the same over layouts", _median(points, "point"), cited))
+    return [*rows, ("least and most", _span(quotient), wording.NONE)]
+
+
+def _over_points(both: pd.DataFrame) -> pd.Series:
+    """The quotient at each point of ``references`` that a local shape stands for."""
+    values = [
+        float(row["y"])
+        for row in frames.records(both)
+        for tp, cp in references.COMBINED_SPLITS
+        if row["tp"] == tp and row["tokens"] * cp in references.COMBINED_TOKENS
+    ]
+    return pd.Series(values, dtype=float)
+
+
+def _differentiable(both: pd.DataFrame) -> list[Row]:
+    """Forward and backward in two passes over the combined ones: the span, and by activity."""
+    active = both["params"].map(pairs.activity)
+    rows = []
+    if active.isna().any():
+        title = "Differentiable entropy, forward and backward, least and most"
+        rows.append((title, _span(both["y"][active.isna()].astype(float)), wording.NONE))
+    low, high = references.DIFFERENTIABLE
+    cited = f"{low} {wording.DASH} {high}{wording.TIMES} at all shares"
+    for share in sorted(active.dropna().unique(), reverse=True):
+        value = _span(both["y"][active == share].astype(float))
+        rows.append((f"the same with {share:g} % of the rows active", value, cited))
+        cited = wording.NONE
+    return rows
 
 
 def errors(points: pd.DataFrame) -> pd.DataFrame:
@@ -180,6 +205,10 @@ def to_ceiling(found: pd.DataFrame) -> pd.DataFrame:
 
 def _percent(value: float) -> str:
     return f"{value:+.2f} %".replace("-", wording.MINUS)
+
+
+def _median(values: pd.Series, of: str) -> str:
+    return f"{values.median():.2f}{wording.TIMES} over {wording.count(len(values), of)}"
 
 
 def _span(values: pd.Series) -> str:

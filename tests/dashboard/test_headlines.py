@@ -11,7 +11,8 @@ import pytest
 from app_pages import run_page, written
 from typer.testing import CliRunner
 
-from dashboard.app import headlines
+from asv_benchmarks import workloads
+from dashboard.app import headlines, pairs, references, wording
 from dashboard.cli import app
 from dashboard.errors import InputError
 
@@ -78,3 +79,58 @@ def test_a_time_of_zero_is_no_distance_to_the_ceiling() -> None:
     )
     (row,) = headlines.to_ceiling(found).to_dict("records")
     assert (row["Benchmark"], row["Shapes"], row["Worst at"]) == ("Forward", 1, "b")
+
+
+def combined(rows: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
+    """Figures and references of the table, of synthetic rows that share model and card."""
+    same = {"machine": "m", "environment": "e", "low": None, "high": None, "gpu_uuid": "G"}
+    named = {"model": "toy", "unit": "ms", "heading": "h", "shape": "s"}
+    points = pd.DataFrame([{**same, **named, "params": {}, **row} for row in rows])
+    table = headlines.combined(pairs.families(points))
+    plain = str.maketrans({wording.TIMES: "x", wording.DASH: "-"})
+    return {
+        figure: (ours.translate(plain), theirs.translate(plain))
+        for figure, ours, theirs in table.to_numpy()
+    }
+
+
+def test_a_shape_counts_at_each_point_that_it_stands_for() -> None:
+    """16K tokens at TP 4 without CP, and 32K with CP 2, are one shape; 2,048 at TP 1 is 16K / 8."""
+    rows = []
+    for tokens, tp, quotient in ((16384, 4, 2.0), (2048, 1, 3.0), (4096, 2, 9.0)):
+        at = {"tokens": tokens, "tp": tp}
+        rows.append({"group": "forward_entropy", "value": 1.0, **at})
+        rows.append({"group": "two_pass", "value": quotient, **at})
+    found = combined(rows)
+    title = "Two passes over one combined pass, median"
+    assert found[title] == ("3.00x over 3 shapes", "-")
+    assert found["the same over layouts"] == ("2.00x over 3 points", "1.44x over 115 points")
+    alone = combined([row for row in rows if row["tokens"] == 4096])
+    assert alone[title] == ("9.00x over 1 shape", "1.44x over 115 points")
+    assert "the same over layouts" not in alone
+
+
+def test_the_points_are_those_of_the_suite() -> None:
+    suite = {(layout.tokens, layout.tp, layout.cp) for layout in workloads.pair_layouts()}
+    assert suite == {
+        (tokens, tp, cp)
+        for tokens in references.COMBINED_TOKENS
+        for tp, cp in references.COMBINED_SPLITS
+    }
+
+
+def test_differentiable_entropy_is_told_by_activity() -> None:
+    rows = []
+    for active, took in ((None, 5.0), ("23", 6.0), ("100", 4.0)):
+        at = {"tokens": 8192, "tp": 4, "params": {} if active is None else {"active": active}}
+        rows.append({"group": "forward_backward_entropy", "value": 2.0, **at})
+        rows.append({"group": "two_pass_backward", "value": took, **at})
+    title, cited = "Differentiable entropy, forward and backward", "2.11 - 2.17x at all shares"
+    assert list(combined(rows).items()) == [
+        (f"{title}, least and most", ("2.50x over 1 shape", "-")),
+        (
+            "the same with 100 % of the rows active",
+            ("2.00x over 1 shape", cited),
+        ),
+        ("the same with 23 % of the rows active", ("3.00x over 1 shape", "-")),
+    ]
