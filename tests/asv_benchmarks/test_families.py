@@ -33,7 +33,6 @@ from asv_benchmarks.entropy_backward import (  # noqa: E402
 )
 from asv_benchmarks.fixed import FiveStages, ThreeStages  # noqa: E402
 from asv_benchmarks.forward import Forward  # noqa: E402
-from asv_benchmarks.host import Host  # noqa: E402
 from asv_benchmarks.inputs import Inputs, make_inputs  # noqa: E402
 from asv_benchmarks.materialised import Materialised, MaterialisedBackward  # noqa: E402
 from asv_benchmarks.memory import storage_bytes  # noqa: E402
@@ -155,11 +154,6 @@ def test_the_fixed_schedules_are_those_of_the_references() -> None:
     assert ThreeStages().schedule() == {**tile, "num_stages": 3}
     with pytest.raises(NotImplementedError, match="Triton backend's"):
         FiveStages().prepare(fused_lmhead, SMOKE[0], "cpu")
-
-
-def test_a_host_call_meets_another_length_every_time() -> None:
-    call = Host().prepare(fused_lmhead, SMOKE[0], "cpu")
-    assert [len(call()[0]) for _ in range(9)] == [*range(2040, 2048), 2040]
 
 
 def test_bytes_are_counted_by_storage() -> None:
@@ -290,7 +284,7 @@ def test_importing_the_suite_touches_neither_cuda_nor_the_kernels(tmp_path: Path
     known = {name for tier in TIERS for name, _ in series_of(tier)}
     assert set(benchmarks) == known
     for name, benchmark in benchmarks.items():
-        assert benchmark["version"] == "1"
+        assert benchmark["version"] == ("2" if name.startswith("host.") else "1")
         if name in FIRST_NAMES:
             assert benchmark["param_names"] == ["model", "tokens", "tp"]
             assert (benchmark["rounds"], benchmark["unit"]) == (3, "ms")
