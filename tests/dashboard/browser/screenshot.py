@@ -155,6 +155,9 @@ def main() -> None:
     parser.add_argument(
         "--tallest", type=int, default=6000, help="pixels after which a page is cut"
     )
+    parser.add_argument(
+        "--query", default="", help="of every address: base=d01f942&head=1fbc17e shows these two"
+    )
     arguments = parser.parse_args()
     executable = chromium()
     if executable is None:
@@ -166,7 +169,7 @@ def main() -> None:
         for name, path in PAGES.items():
             for theme in themes:
                 target = arguments.out / f"{name}-{theme}.png"
-                page = open_page(browser, f"{address}/{path}", theme)
+                page = open_page(browser, f"{address}/{path}?{arguments.query}", theme)
                 if page.locator("[data-testid='stException']").count():
                     parser.exit(1, f"{name} shows an exception\n")
                 whole_page(page, target, arguments.tallest)
