@@ -176,6 +176,14 @@ def change(value: float | None) -> str:
     return f"{percent:+.1f} %".replace("-", MINUS)
 
 
+def level_change(value: float | None) -> str:
+    """A change known to be one, however small: ``+0.01 %`` where :func:`change` has none."""
+    text = change(value)
+    if value is None or value == 1 or text != "±0.0 %":
+        return text
+    return f"{(value - 1) * 100:+.1g} %".replace("-", MINUS)
+
+
 def ratio_and_change(value: float | None) -> str:
     """``×1.043 (+4.3 %)``."""
     return NONE if value is None or math.isnan(value) else f"{ratio(value)} ({change(value)})"

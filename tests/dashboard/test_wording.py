@@ -106,3 +106,12 @@ def test_what_rounds_up_has_no_digit_more(value: float, digits: int, shown: str)
 def test_errors_are_written_as_the_references_are() -> None:
     assert wording.error(2.0e-5) == "2.00e-5"
     assert wording.error(0.059) == "5.90e-2"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.043, "+4.3 %"), (1.0001, "+0.01 %"), (0.99995, "-0.005 %"), (1.0, "±0.0 %"), (None, "-")],
+)
+def test_a_change_of_level_is_never_none(ratio: float | None, text: str) -> None:
+    plain = str.maketrans({wording.MINUS: "-", wording.NONE: "-"})
+    assert wording.level_change(ratio).translate(plain) == text

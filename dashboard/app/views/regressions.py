@@ -77,7 +77,7 @@ def _open(at: data.Source, groups: list[Group]) -> None:
         st.success("No open regression.", icon=":material/check_circle:")
         return
     for index, group in enumerate(groups[:_MOST_OPEN]):
-        size = wording.change(group.worst) if group.worst is not None else "changed"
+        size = wording.level_change(group.worst) if group.worst is not None else "changed"
         count = wording.count(len(group.changes), "series", "series")
         title = f"▲ {size} in {count} at {wording.commit_title(group.commit)}"
         with st.expander(wording.escape(title), expanded=index == 0):
@@ -104,7 +104,7 @@ def _group(at: data.Source, group: Group) -> None:
     for change in group.changes[:_MOST_SERIES]:
         cells = summary.cells_of(change)
         ratio = change.found.ratio
-        size = wording.change(ratio) if ratio is not None else f"{change.found.difference:+g}"
+        size = wording.level_change(ratio) if ratio is not None else f"{change.found.difference:+g}"
         interval = wording.ratio_interval(change.found.low, change.found.high)
         gradual = ", gradually" if change.found.gradual else ""
         label = f"{cells['heading']}, {cells['shape']}: {size} ({interval}){gradual}"
@@ -136,7 +136,7 @@ def _rest(groups: list[Group]) -> None:
                 "Commit": [wording.short_hash(group.commit.hash) for group in groups],
                 "Subject": [group.commit.subject or wording.NONE for group in groups],
                 "Series": [len(group.changes) for group in groups],
-                "Worst": [wording.change(group.worst) for group in groups],
+                "Worst": [wording.level_change(group.worst) for group in groups],
                 "Because": [_because(group) for group in groups],
             }
         )
@@ -163,7 +163,7 @@ def _improvements(report: HistoryReport) -> None:
 
 def _best(changes: list[Change]) -> str:
     ratios = [change.found.ratio for change in changes if change.found.ratio is not None]
-    return wording.change(min(ratios)) if ratios else wording.NONE
+    return wording.level_change(min(ratios)) if ratios else wording.NONE
 
 
 def _because(group: Group) -> str:
