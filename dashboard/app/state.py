@@ -100,10 +100,8 @@ def choose_commit(label: str, commits: Sequence[Commit], key: str, default: str)
 
     The address has a prefix of the hash, which a bound widget could not be told.
     """
-    asked = st.query_params.get(key, "")
     hashes = [commit.hash for commit in reversed(commits)]
-    named = [name for name in hashes if len(asked) >= _SHORTEST_PREFIX and name.startswith(asked)]
-    start = named[0] if named else default
+    start = named_commit(commits, key) or default
     titles = {commit.hash: wording.commit_title(commit) for commit in commits}
     widget = f"pick {key} {start}"  # another address is another widget, at that commit
 
@@ -119,6 +117,15 @@ def choose_commit(label: str, commits: Sequence[Commit], key: str, default: str)
         on_change=keep,
     )
     return chosen or start
+
+
+def named_commit(commits: Sequence[Commit], key: str) -> str | None:
+    """The hash of the commit that the address names, the newest of those that it fits."""
+    asked = st.query_params.get(key, "")
+    if len(asked) < _SHORTEST_PREFIX:
+        return None
+    fitting = (commit.hash for commit in reversed(commits) if commit.hash.startswith(asked))
+    return next(fitting, None)
 
 
 def point() -> str | None:

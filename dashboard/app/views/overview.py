@@ -1,4 +1,5 @@
-"""Overview: the latest measured commit against the one before, worst first."""
+"""Overview: the latest measured commit against the one before, or the two commits that the
+address names, worst first."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def render() -> None:
     st.header("Overview", anchor=False)
     machine = pickers.machine(runs)
     head = data.latest_commit(at, machine)
-    report = judged.report(at, machine)
+    measured = data.measured_commits(at, machine)
+    named = [state.named_commit(measured, key) for key in (state.BASE, state.HEAD)]
+    report = judged.report(at, machine, *(named if all(named) else ()))
     if isinstance(report, str):
         st.info(
             wording.escape(f"{report} The table has the values of the newest commit."),
