@@ -37,6 +37,9 @@ from asv_benchmarks.server import Servers, sharing
 from asv_benchmarks.tiers import DEFAULT_TIER, expression
 from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
 
+# asv's own word for a ``--bench`` that selects nothing.
+JUST_DISCOVER = "just-discover"
+
 
 def new_run_id() -> str:
     """Sorts by time; unique even where two runs start in one second."""
@@ -57,10 +60,10 @@ class Invocation:
         return not {"--dry-run", "-n", "--skip-save"}.intersection(self.arguments)
 
     def forks(self, conf: Any) -> bool:
-        """Whether processes come from a fork server; ``asv find`` asks ``conf`` for nothing."""
+        """Whether processes come from a fork server; ``run`` and ``continuous`` ask ``conf``."""
+        asks = {"run", "continuous"}.intersection(self.arguments)
         asked = argparse.ArgumentParser(add_help=False, exit_on_error=False)
-        default = None if "find" in self.arguments else conf.launch_method
-        asked.add_argument("--launch-method", default=default)
+        asked.add_argument("--launch-method", default=conf.launch_method if asks else None)
         method: str | None = asked.parse_known_args(self.arguments)[0].launch_method
         return method == "forkserver"
 
@@ -135,7 +138,8 @@ def _discover(
             tier = DEFAULT_TIER[device]
             regex = [expression(tier)]
             log.info(f"No --bench: the {tier!r} tier, the default of a {device}")
-        if invocation.forks(conf) and not check:
+        runs_nothing = check or regex == [JUST_DISCOVER]
+        if invocation.forks(conf) and not runs_nothing:
             ours[0].at_discovery = servers.of(ours[0], conf.benchmark_dir).begin
         benchmarks = original(conf, repo, environments, commit_hash, regex=regex, check=check)
         dropped = select_runnable(benchmarks, device)

@@ -33,7 +33,18 @@ class LastingServer(ForkServer):  # type: ignore[misc]  # asv has no types
     def __init__(self, env: Any, root: str) -> None:
         super().__init__(env, root)
         atexit.register(self.close)
-        self.preimported: tuple[bool, str] = self.preimport()
+        self._preimported: tuple[bool, str] = (False, "")
+        # A daemon: whoever ends meanwhile does not wait for it, but calls ``close``.
+        self._importing = threading.Thread(target=self._import, daemon=True)
+        self._importing.start()
+
+    def _import(self) -> None:
+        self._preimported = self.preimport()
+
+    def preimported(self) -> tuple[bool, str]:
+        """Whether the suite could be imported, and what that said; waits until it is."""
+        self._importing.join()
+        return self._preimported
 
     def _stdout_reader(self) -> None:
         # asv waits for this thread to see whether the server has died before it listens. The
@@ -48,7 +59,10 @@ class LastingServer(ForkServer):  # type: ignore[misc]  # asv has no types
         ends = time.monotonic() + within_s
         while self.server_proc.returncode is None:
             options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            if os.waitid(os.P_PID, self.server_proc.pid, options):
+            try:
+                if os.waitid(os.P_PID, self.server_proc.pid, options):
+                    break
+            except ChildProcessError:  # another thread has seen it end and reaped it
                 break
             if time.monotonic() >= ends:
                 return False
@@ -89,6 +103,8 @@ class SharedServer(Spawner):  # type: ignore[misc]
     def _running(self) -> LastingServer:
         if self._beginning is not None:
             self._beginning.join()
+        if self._server is not None:
+            self._server.preimported()  # which may end it
         if self._server is not None and self._server.has_ended():
             self._server.close()
             self._server = None
@@ -98,7 +114,7 @@ class SharedServer(Spawner):  # type: ignore[misc]
 
     def preimport(self) -> tuple[bool, str]:
         """Import the suite, once a server."""
-        return self._running().preimported
+        return self._running().preimported()
 
     def run(
         self,

@@ -9,9 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from asv_benchmarks.asv_hooks import Invocation
 
 SMOKE = r"\('smoke', 2048, 1\)"
 ALL = ("run", "ALL", "--interleave-rounds", "--bench", SMOKE, "--launch-method", "forkserver")
@@ -73,7 +76,7 @@ import sys, time
 from pathlib import Path
 
 began = time.time()
-time.sleep(1)
+time.sleep(1 if "discover" in sys.argv else 4)  # the server is awaited, not begun again
 with Path({file!r}).open("a") as file:
     file.write(f"{{'discover' in sys.argv}} {{began}} {{time.time()}}\\n")
 """
@@ -97,18 +100,34 @@ def test_the_suite_is_imported_while_asv_discovers_it(toy, tmp_path: Path) -> No
     assert max(float(began) for _, began, _ in lines) < min(float(ended) for *_, ended in lines)
 
 
-@pytest.mark.parametrize("how", ["spawn", "check"])
-def test_no_server_is_begun_that_nobody_needs(how: str, toy, tmp_path: Path) -> None:
+def test_no_server_is_begun_that_nobody_needs(toy, tmp_path: Path) -> None:
     toy.sleeping(1, "only")
     noted = servers(toy, tmp_path)
-    if how == "spawn":
-        run = toy.asv(*ALL[:-1], "spawn", "--attribute", "rounds=1")
-        assert len(noted.read_text().split()) == 1, "the one benchmark's own process"
-    else:
-        run = toy.asv("check")
-        text = noted.read_text() if noted.exists() else ""
-        assert len(text.split()) <= 1
+    run = toy.asv(*ALL[:-1], "spawn", "--attribute", "rounds=1")
     assert run.returncode == 0, run.stdout + run.stderr
+    assert len(noted.read_text().split()) == 1, "the one benchmark's own process"
+    found = toy.asv("run", "--bench", "just-discover")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert len(noted.read_text().split()) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "forks"),
+    [
+        ("run HEAD^!", True),
+        ("--config other.json continuous a b", True),
+        ("run --launch-method spawn", False),
+        ("run --launch-method=spawn", False),
+        ("find a..b forward", False),
+        ("find --launch-method forkserver a..b forward", True),
+        ("profile forward", False),
+        ("update", False),
+    ],
+)
+def test_who_uses_the_fork_server_of_the_configuration(command: str, forks: bool) -> None:
+    conf = SimpleNamespace(launch_method="forkserver")
+    assert Invocation(command.split()).forks(conf) is forks
+    assert not Invocation(["run"]).forks(SimpleNamespace(launch_method=None))
 
 
 def test_a_server_that_cannot_be_begun_early_is_tried_again(toy, tmp_path: Path) -> None:
@@ -173,6 +192,30 @@ def work():
     Path({file!r}).write_text(str(os.getpid()))
     time.sleep(15)
 """
+
+
+# A server whose import takes longer than anybody waits.
+ENDLESS = """
+import os, sys, time
+from pathlib import Path
+
+if "discover" not in sys.argv:
+    Path({file!r}).write_text(str(os.getpid()))
+    time.sleep(60)
+"""
+
+
+def test_a_run_interrupted_at_its_discovery_does_not_wait_for_the_server(
+    toy, tmp_path: Path
+) -> None:
+    toy.sleeping(1, "only")
+    noted = tmp_path / "importing"
+    family = toy.folder / "asv_benchmarks" / "toy.py"
+    family.write_text(ENDLESS.format(file=str(noted)) + family.read_text())
+    began = time.monotonic()
+    interrupted(toy, noted)
+    assert time.monotonic() - began < 30
+    assert not alive(int(noted.read_text()))
 
 
 def test_an_interrupted_run_leaves_none_behind(toy, tmp_path: Path) -> None:
