@@ -13,8 +13,6 @@ by side need a clone each; ``python -m asv_benchmarks.merge`` joins their result
 from __future__ import annotations
 
 import argparse
-import ast
-import itertools
 import json
 import re
 import signal
@@ -22,54 +20,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asv_benchmarks.device import DeviceError, visible_gpu
-from asv_benchmarks.nominal import Work, nominal_ms
 from asv_benchmarks.recover import RecoverError, recover
-from asv_benchmarks.tiers import (
-    ACTIVE,
-    ACTIVE_TWO_PASS,
-    COMPILE,
-    CONTROL,
-    FORWARD,
-    FORWARD_BACKWARD,
-    FORWARD_BACKWARD_ENTROPY,
-    FORWARD_ENTROPY,
-    MEMORY,
-    TIERS,
-    TWO_PASS,
-    TWO_PASS_BACKWARD,
-    expression_of,
-)
-from asv_benchmarks.timing import gpu_plan
-from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
-
-Series = tuple[str, str]
+from asv_benchmarks.sweep_plan import Series, in_order, in_shard, piece, runnable
+from asv_benchmarks.tiers import TIERS, expression_of
+from asv_benchmarks.workloads import Device
 
 REMAINS = 3
-# asv imports the suite twice before it measures anything.
-ASV_START_S = 20.0
-# A process from fork to end, without its calls; and the calls that it makes beside its samples.
-PROCESS_S = 0.9
-OTHER_CALLS = 6
-# Two fresh processes that compile and load, shared by the ten figures of COMPILE.
-FIRST_CALLS_S = 1.0
-# What calls take in units of the product; those that are not here 1.6.
-PRODUCTS = {
-    CONTROL: 1.0,
-    FORWARD: 1.0,
-    FORWARD_ENTROPY: 1.0,
-    TWO_PASS: 3.3,
-    FORWARD_BACKWARD: 4.3,
-    FORWARD_BACKWARD_ENTROPY: 4.3,
-    ACTIVE: 4.3,
-    TWO_PASS_BACKWARD: 12.0,
-    ACTIVE_TWO_PASS: 12.0,
-}
 
 
 class SweepError(RuntimeError):
@@ -92,29 +54,6 @@ class Place:
         return self.results / "rounds" / name.replace("/", "_")
 
 
-def in_shard(series: Sequence[Series], index: int, count: int) -> list[Series]:
-    """Part ``index`` (from 1) of ``count``: whole shapes, by their place among all shapes."""
-    shapes = {params: None for _, params in series}
-    place = {params: number for number, params in enumerate(sorted(shapes))}
-    return [pair for pair in series if place[pair[1]] % count == index - 1]
-
-
-def runnable(series: Iterable[Series], device: Device) -> list[Series]:
-    """Those that this kind of device can run."""
-    found = []
-    for benchmark, params in series:
-        workload = workload_of(params)
-        if workload is None or runs_on(workload, device):
-            found.append((benchmark, params))
-    return found
-
-
-def workload_of(params: str) -> Workload | None:
-    """The shape of a series' parameters, as asv prints them; None where they name none."""
-    values = ast.literal_eval(f"({params},)")
-    return Workload(*values[:3]) if values[0] in BY_NAME else None
-
-
 def measured(rounds: Path, commit: str, again: Set[str] = frozenset()) -> Counter[Series]:
     """How many rounds each series has, without those of a status in ``again``.
 
@@ -133,51 +72,6 @@ def measured(rounds: Path, commit: str, again: Set[str] = frozenset()) -> Counte
             params = ", ".join(map(repr, record["params"].values()))
             found[record["benchmark"], params] += 1
     return found
-
-
-def expected_s(series: Series) -> float:
-    """About how long one process of a series takes on an H200, in seconds."""
-    benchmark, params = series
-    workload = workload_of(params)
-    if workload is None or benchmark in MEMORY:
-        return PROCESS_S
-    if benchmark in COMPILE:
-        return PROCESS_S + FIRST_CALLS_S
-    length_ms = nominal_ms(workload, Work(PRODUCTS.get(benchmark, 1.6)))
-    plan = gpu_plan(length_ms)
-    sample_ms = plan.gap_ms + plan.group * length_ms
-    calls_ms = (plan.samples + 1) * sample_ms + OTHER_CALLS * length_ms
-    return PROCESS_S + calls_ms / 1000
-
-
-def in_order(tier: str) -> list[Series]:
-    """A tier's series in the order of its selections: in each whole shapes, the shortest first.
-
-    What is compared with each other is thus measured in one sitting, on one card.
-    """
-    ordered: list[Series] = []
-    for part in TIERS[tier]:
-        shapes = [[(name, params) for name in part.benchmarks] for params in part.params]
-        shapes.sort(key=lambda shape: sum(map(expected_s, shape)))
-        ordered += itertools.chain.from_iterable(shapes)
-    return list(dict.fromkeys(ordered))
-
-
-def piece(series: Sequence[Series], rounds: int, seconds: float) -> list[Series]:
-    """As many of ``series``, from the first, as fit into ``seconds``.
-
-    Whole shapes, except where none fits.
-    """
-    chosen: list[Series] = []
-    left = seconds - ASV_START_S
-    for _, group in itertools.groupby(series, key=lambda pair: pair[1]):
-        shape = list(group)
-        costs = list(itertools.accumulate(rounds * expected_s(pair) for pair in shape))
-        if costs[-1] > left:
-            return chosen or shape[: sum(cost <= left for cost in costs)]
-        chosen += shape
-        left -= costs[-1]
-    return chosen
 
 
 def resolve(repository: Path, revision: str) -> str:

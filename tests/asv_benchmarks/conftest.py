@@ -23,7 +23,17 @@ ROOT = Path(__file__).resolve().parents[2]
 FRAME = (
     *("__init__", "asv_hooks", "calls", "checkout", "commits", "conditions", "device"),
     *("environment", "frame", "handover", "harness", "lock", "merge", "nominal", "planted"),
-    *("records", "recover", "server", "sweep", "tiers", "timing", "watchdog", "workloads"),
+    *(
+        "records",
+        "recover",
+        "server",
+        "sweep",
+        "sweep_plan",
+        "tiers",
+        "timing",
+        "watchdog",
+        "workloads",
+    ),
 )
 
 FAMILY = """
