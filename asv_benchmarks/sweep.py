@@ -3,11 +3,12 @@
     python -m asv_benchmarks.sweep --tier full --shard 1/4 --minutes 9
 
 Series whose rounds the results already have for this commit, environment and machine are
-left out; of the others ``asv run`` is given what fits into the time, shape by shape, those of
-the tier's first selection first. It stops before its time is up and says what remains; the
-same command goes on from there (exit status 3; 0 when nothing remains). A shard holds whole
-shapes, so that what is compared with each other is measured on one card. Shards that run side
-by side need a clone each; ``python -m asv_benchmarks.merge`` joins their results.
+left out; of the others ``asv run`` is given what fits into the time: whole shapes, the tier's
+first selection first (within a piece asv goes by benchmark). Times of a shape that another
+card measured in part are measured anew, all on this one. It stops before its time is up and
+says what remains; the same command goes on from there (exit status 3; 0 when nothing
+remains). A shard holds whole shapes. Shards that run side by side need a clone each;
+``python -m asv_benchmarks.merge`` joins their results.
 """
 
 from __future__ import annotations
@@ -27,7 +28,14 @@ from typing import Any
 
 from asv_benchmarks.device import DeviceError, visible_gpu
 from asv_benchmarks.recover import RecoverError, recover
-from asv_benchmarks.sweep_plan import Series, in_order, in_shard, piece, runnable
+from asv_benchmarks.sweep_plan import (
+    Series,
+    in_order,
+    in_shard,
+    is_time_of_shape,
+    piece,
+    runnable,
+)
 from asv_benchmarks.tiers import TIERS, expression_of
 from asv_benchmarks.workloads import Device
 
@@ -46,6 +54,8 @@ class Place:
     commit: str
     environment: str
     machine: str
+    card: str | None = None
+    """The GPU's UUID, that of none on a CPU."""
 
     @property
     def rounds(self) -> Path:
@@ -54,13 +64,15 @@ class Place:
         return self.results / "rounds" / name.replace("/", "_")
 
 
-def measured(rounds: Path, commit: str, again: Set[str] = frozenset()) -> Counter[Series]:
-    """How many rounds each series has, without those of a status in ``again``.
+def measured(
+    rounds: Path, commit: str, again: Set[str] = frozenset()
+) -> dict[Series, Counter[str | None]]:
+    """How many rounds each series has by card, without those of a status in ``again``.
 
     Failures and skips count too, else they would be tried without end. A line cut short
     by a kill is passed over.
     """
-    found: Counter[Series] = Counter()
+    found: dict[Series, Counter[str | None]] = {}
     if not rounds.exists():
         return found
     for line in rounds.read_text(encoding="utf-8").split("\n"):
@@ -70,8 +82,43 @@ def measured(rounds: Path, commit: str, again: Set[str] = frozenset()) -> Counte
             continue
         if record["commit"] == commit and record["status"] not in again:
             params = ", ".join(map(repr, record["params"].values()))
-            found[record["benchmark"], params] += 1
+            series = found.setdefault((record["benchmark"], params), Counter())
+            series[record.get("gpu_uuid")] += 1
     return found
+
+
+def remaining(
+    place: Place, series: Sequence[Series], rounds: int, again: Set[str] = frozenset()
+) -> list[Series]:
+    """Those of ``series`` that lack rounds.
+
+    Times of a shape are divided by each other, and cards differ by percents: where no card has
+    all times of a shape, this one is to measure those that it lacks.
+    """
+    done = measured(place.rounds, place.commit, again)
+
+    def lacks(pair: Series, card: str | None) -> bool:
+        of = done.get(pair, Counter())
+        return of[card] + (of[None] if card else 0) < rounds
+
+    shapes: dict[str, list[Series]] = {}
+    for pair in filter(is_time_of_shape, series):
+        shapes.setdefault(pair[1], []).append(pair)
+    cards = {card for of in done.values() for card in of}
+    split = {
+        params
+        for params, pairs in shapes.items()
+        if all(any(lacks(pair, card) for pair in pairs) for card in cards)
+    }
+    return [
+        pair
+        for pair in series
+        if (
+            lacks(pair, place.card)
+            if is_time_of_shape(pair) and pair[1] in split
+            else done.get(pair, Counter()).total() < rounds
+        )
+    ]
 
 
 def resolve(repository: Path, revision: str) -> str:
@@ -132,24 +179,35 @@ def run_piece(
 
 
 def sweep(
-    place: Place, series: Sequence[Series], rounds: int, seconds: float, log: Path
+    place: Place,
+    series: Sequence[Series],
+    rounds: int,
+    seconds: float,
+    log: Path,
+    again: Set[str] = frozenset(),
 ) -> list[Series]:
-    """Give every series a process per round until the time is up; returns what remains."""
+    """Give every series that lacks them a process per round until the time is up.
+
+    Returns what remains. ``again``: rounds of these statuses do not count, if they were there
+    before. Raises SweepError where asv fails or measures nothing.
+    """
     ends = time.monotonic() + seconds
-    todo = list(series)
-    while True:
+    todo = remaining(place, series, rounds, again)
+    tried: set[Series] = set()
+    while chosen := piece(todo, rounds, ends - time.monotonic()):
         left = ends - time.monotonic()
-        chosen = piece(todo, rounds, left)
-        if not chosen:
-            return todo
         print(f"{len(chosen)} of {len(todo)} series, {left / 60:.1f} min left", file=sys.stderr)
         before = measured(place.rounds, place.commit)
         run_piece(place, chosen, rounds, left, log)
         after = measured(place.rounds, place.commit)
-        new = {pair for pair in chosen if after[pair] > before[pair]}
-        if not new:
-            raise SweepError(f"asv measured none of {len(chosen)} series; see {log}")
-        todo = [pair for pair in todo if pair not in new]
+        new = {pair for pair in chosen if after.get(pair) != before.get(pair)}
+        # asv goes round by round: interrupted, each series may lack its last one.
+        if time.monotonic() < ends:
+            if not new:
+                raise SweepError(f"asv measured none of {len(chosen)} series; see {log}")
+            tried |= new
+        todo = [pair for pair in remaining(place, series, rounds, again) if pair not in tried]
+    return todo
 
 
 def locate(revision: str, machine: str | None) -> tuple[Place, Device]:
@@ -168,7 +226,8 @@ def locate(revision: str, machine: str | None) -> tuple[Place, Device]:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     environment = f"checkout-py{version}-{device}"
     commit = resolve(Path.cwd(), revision)
-    return Place(Path(config.results_dir).absolute(), commit, environment, name), device
+    card = None if gpu is None else gpu.uuid
+    return Place(Path(config.results_dir).absolute(), commit, environment, name, card), device
 
 
 def shard(text: str) -> tuple[int, int]:
@@ -202,12 +261,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.benchmarks:
             series = [pair for pair in series if re.match(chosen.benchmarks, pair[0])]
         again = frozenset({"failed"} if chosen.retry_failed else ())
-        done = measured(place.rounds, place.commit, again)
-        remaining = [pair for pair in series if done[pair] < chosen.rounds]
-        if remaining and not chosen.list:
-            log = Path(".asv") / "sweep.log"
+        left = remaining(place, series, chosen.rounds, again)
+        if left and not chosen.list:
+            log, seconds = Path(".asv") / "sweep.log", chosen.minutes * 60
             try:
-                remaining = sweep(place, remaining, chosen.rounds, chosen.minutes * 60, log)
+                left = sweep(place, series, chosen.rounds, seconds, log, again)
             finally:
                 # asv saves a commit's results at its end; an interrupted piece has none.
                 if place.rounds.exists():
@@ -215,10 +273,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SweepError, RecoverError) as error:
         print(f"sweep: {error}", file=sys.stderr)
         return 1
-    for benchmark, params in remaining:
+    for benchmark, params in left:
         print(f"{benchmark}({params})")
-    print(f"{len(remaining)} of {len(series)} series remain", file=sys.stderr)
-    return REMAINS if remaining else 0
+    print(f"{len(left)} of {len(series)} series remain", file=sys.stderr)
+    return REMAINS if left else 0
 
 
 if __name__ == "__main__":

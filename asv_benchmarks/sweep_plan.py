@@ -19,6 +19,7 @@ from asv_benchmarks.tiers import (
     FORWARD_BACKWARD,
     FORWARD_BACKWARD_ENTROPY,
     FORWARD_ENTROPY,
+    HOST,
     MEMORY,
     TIERS,
     TWO_PASS,
@@ -74,6 +75,13 @@ def workload_of(params: str) -> Workload | None:
     return Workload(*values[:3]) if values[0] in BY_NAME else None
 
 
+def is_time_of_shape(series: Series) -> bool:
+    """Whether it times a call on a shape, which others of that shape are held against."""
+    benchmark, params = series
+    own = benchmark.endswith(".track_time") and benchmark not in (HOST, *COMPILE)
+    return own and workload_of(params) is not None
+
+
 def expected_s(series: Series) -> float:
     """About how long one process of a series takes on an H200, in seconds."""
     benchmark, params = series
@@ -90,10 +98,7 @@ def expected_s(series: Series) -> float:
 
 
 def in_order(tier: str) -> list[Series]:
-    """A tier's series in the order of its selections: in each whole shapes, the shortest first.
-
-    What is compared with each other is thus measured in one sitting, on one card.
-    """
+    """A tier's series in the order of its selections: in each whole shapes, the shortest first."""
     ordered: list[Series] = []
     for part in TIERS[tier]:
         shapes = [[(name, params) for name in part.benchmarks] for params in part.params]
