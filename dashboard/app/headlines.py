@@ -101,7 +101,9 @@ def _over_points(both: pd.DataFrame) -> pd.Series:
         float(row["y"])
         for row in frames.records(both)
         for tp, cp in references.COMBINED_SPLITS
-        if row["tp"] == tp and row["tokens"] * cp in references.COMBINED_TOKENS
+        if row["model"] in references.COMBINED_MODELS
+        and row["tp"] == tp
+        and row["tokens"] * cp in references.COMBINED_TOKENS
     ]
     return pd.Series(values, dtype=float)
 
@@ -109,17 +111,22 @@ def _over_points(both: pd.DataFrame) -> pd.Series:
 def _differentiable(both: pd.DataFrame) -> list[Row]:
     """Forward and backward in two passes over the combined ones: the span, and by activity."""
     active = both["params"].map(pairs.activity)
-    rows = []
-    if active.isna().any():
-        title = "Differentiable entropy, forward and backward, least and most"
-        rows.append((title, _span(both["y"][active.isna()].astype(float)), wording.NONE))
+    title = "Differentiable entropy, forward and backward"
+    whole = [("least and most", active.isna())] if active.isna().any() else []
+    shares = sorted(active.dropna().unique(), reverse=True)
+    parts = whole + [(f"{share:g} % of the rows active", active == share) for share in shares]
     low, high = references.DIFFERENTIABLE
     cited = f"{low} {wording.DASH} {high}{wording.TIMES} at all shares"
-    for share in sorted(active.dropna().unique(), reverse=True):
-        value = _span(both["y"][active == share].astype(float))
-        rows.append((f"the same with {share:g} % of the rows active", value, cited))
-        cited = wording.NONE
-    return rows
+    # The PRs' figure is one of activity: beside the first of those, where there is one.
+    place = len(whole) if shares else 0
+    return [
+        (
+            f"{title}, {what}" if number == 0 else f"the same, {what}",
+            _span(both["y"][rows].astype(float)),
+            cited if number == place else wording.NONE,
+        )
+        for number, (what, rows) in enumerate(parts)
+    ]
 
 
 def errors(points: pd.DataFrame) -> pd.DataFrame:

@@ -84,7 +84,7 @@ def test_a_time_of_zero_is_no_distance_to_the_ceiling() -> None:
 def combined(rows: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
     """Figures and references of the table, of synthetic rows that share model and card."""
     same = {"machine": "m", "environment": "e", "low": None, "high": None, "gpu_uuid": "G"}
-    named = {"model": "toy", "unit": "ms", "heading": "h", "shape": "s"}
+    named = {"model": "kimi-k2", "unit": "ms", "heading": "h", "shape": "s"}
     points = pd.DataFrame([{**same, **named, "params": {}, **row} for row in rows])
     table = headlines.combined(pairs.families(points))
     plain = str.maketrans({wording.TIMES: "x", wording.DASH: "-"})
@@ -108,12 +108,14 @@ def test_a_shape_counts_at_each_point_that_it_stands_for() -> None:
     alone = combined([row for row in rows if row["tokens"] == 4096])
     assert alone[title] == ("9.00x over 1 shape", "1.44x over 115 points")
     assert "the same over layouts" not in alone
+    assert "the same over layouts" not in combined([{**row, "model": "smoke"} for row in rows])
 
 
 def test_the_points_are_those_of_the_suite() -> None:
-    suite = {(layout.tokens, layout.tp, layout.cp) for layout in workloads.pair_layouts()}
+    suite = {(one.model, one.tokens, one.tp, one.cp) for one in workloads.pair_layouts()}
     assert suite == {
-        (tokens, tp, cp)
+        (model, tokens, tp, cp)
+        for model in references.COMBINED_MODELS
         for tokens in references.COMBINED_TOKENS
         for tp, cp in references.COMBINED_SPLITS
     }
@@ -128,9 +130,9 @@ def test_differentiable_entropy_is_told_by_activity() -> None:
     title, cited = "Differentiable entropy, forward and backward", "2.11 - 2.17x at all shares"
     assert list(combined(rows).items()) == [
         (f"{title}, least and most", ("2.50x over 1 shape", "-")),
-        (
-            "the same with 100 % of the rows active",
-            ("2.00x over 1 shape", cited),
-        ),
-        ("the same with 23 % of the rows active", ("3.00x over 1 shape", "-")),
+        ("the same, 100 % of the rows active", ("2.00x over 1 shape", cited)),
+        ("the same, 23 % of the rows active", ("3.00x over 1 shape", "-")),
     ]
+    assert combined(rows[:2]) == {f"{title}, least and most": ("2.50x over 1 shape", cited)}
+    only = {f"{title}, 23 % of the rows active": ("3.00x over 1 shape", cited)}
+    assert combined(rows[2:4]) == only
