@@ -30,7 +30,7 @@ class Shown:
 def verdict_of(store: Path, results: Path) -> Shown:
     """Build the store from the results and judge two commits.
 
-    These are the newest two that one run measured in turn, else the latest two. The history's own
+    These are the newest two that one run measured, else the latest two. The history's own
     commits.jsonl is used, no repository, and the settings of the project that it lies in. Where
     nothing can be compared the text says why.
     """
@@ -43,7 +43,7 @@ def verdict_of(store: Path, results: Path) -> Shown:
     narrated_ingest(store, results, repository=None)
     with open_store(store) as opened:
         machine = queries.newest_machine(opened)
-        pair = queries.newest_in_turn(opened, machine)
+        pair = queries.newest_of_one_run(opened, machine)
         base, head = pair or (None, None)
         try:
             report = check(opened, policy(results), base=base, head=head, machine=machine)
@@ -51,7 +51,7 @@ def verdict_of(store: Path, results: Path) -> Shown:
             return Shown(f"no verdict: {error}\n")
         newest = queries.measured_commits(opened, machine)[-1].hash
     if head not in (None, newest):
-        note = f"{newest[:8]}, the newest commit measured, was not measured in turn with another"
+        note = f"{newest[:8]}, the newest commit measured, has a run of its own"
         report = replace(report, notes=(*report.notes, note))
     query = f"?base={report.base.hash[:8]}&head={report.head.hash[:8]}" if pair else ""
     return Shown(render(report, "text"), query)

@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ import pytest
 import dashboard
 from dashboard.demo import shipped_results, verdict_of
 from dashboard.errors import InputError
+from dashboard.store import open_store, queries
+from dashboard.store.ingest import ingest
 
 ROOT = Path(dashboard.__file__).parent.parent
 MAIN = "import sys; from dashboard.cli import main; main()"
@@ -74,15 +77,19 @@ def test_the_verdict_is_of_the_latest_two_commits(tmp_path: Path, history: Any) 
     assert shown.query == ""
 
 
-def measured_by_one_run(results: Path, *commits: str) -> None:
-    """Let the rounds of these commits be of one run."""
+def measured_by_one_run(results: Path, *commits: str, **changes: Any) -> None:
+    """Let the rounds of these commits be of one run, with ``changes`` if any."""
     for commit in commits:
         (path,) = results.glob(f"rounds/{commit[:8]}-*.jsonl")
         lines = [json.loads(line) for line in path.read_text().splitlines()]
-        path.write_text("".join(json.dumps({**line, "run": "both"}) + "\n" for line in lines))
+        path.write_text(
+            "".join(
+                json.dumps({**line, "run": "+".join(commits), **changes}) + "\n" for line in lines
+            )
+        )
 
 
-def test_commits_measured_in_turn_are_shown_rather_than_the_latest(
+def test_commits_of_one_run_are_shown_rather_than_the_latest(
     tmp_path: Path, make_history: Any, recipe: Any
 ) -> None:
     made = make_history(tmp_path / "results", recipe(commits=5))
@@ -90,12 +97,35 @@ def test_commits_measured_in_turn_are_shown_rather_than_the_latest(
     measured_by_one_run(made.results, first, base, head)
     shown = verdict_of(tmp_path / "s.duckdb", made.results)
     assert f"{base[:8]} → {head[:8]}" in shown.text
-    assert f"note: {newest[:8]}, the newest commit measured, was not measured in turn" in shown.text
+    assert f"note: {newest[:8]}, the newest commit measured, has a run of its own" in shown.text
     assert shown.query == f"?base={base[:8]}&head={head[:8]}"
     measured_by_one_run(made.results, head, newest)
     again = verdict_of(tmp_path / "again.duckdb", made.results)
     assert f"{head[:8]} → {newest[:8]}" in again.text
-    assert "in turn" not in again.text
+    assert "run of its own" not in again.text
+
+
+def test_the_newest_head_of_a_run_counts_not_the_newest_base(
+    tmp_path: Path, make_history: Any, recipe: Any
+) -> None:
+    made = make_history(tmp_path / "results", recipe(commits=5))
+    zero, one, two, three, four = made.commits
+    measured_by_one_run(made.results, zero, four)
+    measured_by_one_run(made.results, one, two)
+    with opened(tmp_path / "s.duckdb", made.results) as store:
+        assert queries.newest_of_one_run(store, made.machine) == (zero, four)
+        assert queries.newest_of_one_run(store, "another machine") is None
+    failed = {"status": "failed", "reason": "synthetic", "value": None, "samples": []}
+    measured_by_one_run(made.results, three, four, **failed)
+    with opened(tmp_path / "failed.duckdb", made.results) as store:
+        assert queries.newest_of_one_run(store) == (one, two)
+
+
+@contextmanager
+def opened(path: Path, results: Path) -> Iterator[Any]:
+    ingest(path, results)
+    with open_store(path) as store:
+        yield store
 
 
 def test_the_verdict_goes_by_the_settings_beside_the_history(
@@ -117,7 +147,10 @@ def test_one_commit_is_served_without_a_verdict(
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_demo_serves_and_ends(suite: Path, ending: signal.Signals) -> None:
+def test_demo_serves_and_ends(suite: Path, history: Any, ending: signal.Signals) -> None:
+    base, head = history.commits[:2]
+    measured_by_one_run(suite / "asv_benchmarks" / "results", base, head)
+    query = f"/?base={base[:8]}&head={head[:8]}"
     began = time.monotonic()
     process = start(suite, "demo")
     try:
@@ -127,6 +160,7 @@ def test_demo_serves_and_ends(suite: Path, ending: signal.Signals) -> None:
         if address is None:
             pytest.fail(f"no address printed: {process.communicate()[1]}")
         assert time.monotonic() - began < 15
+        assert address.endswith(query)
         with urllib.request.urlopen(address, timeout=5) as page:
             assert page.status == 200
         process.send_signal(ending)

@@ -24,7 +24,7 @@ from dashboard.store.queries.records import (
     known_commits,
     measured_commits,
     measured_places,
-    newest_in_turn,
+    newest_of_one_run,
     pairs,
 )
 from dashboard.store.queries.schedules import by_schedule, schedules
@@ -59,8 +59,8 @@ __all__ = [
     "measured_commits",
     "measured_places",
     "measurements",
-    "newest_in_turn",
     "newest_machine",
+    "newest_of_one_run",
     "pairs",
     "param_values",
     "points",

@@ -91,7 +91,7 @@ def measured_places(
     return {name: frozenset(places) for name, places in found.items()}
 
 
-def newest_in_turn(store: Store, machine: str | None = None) -> tuple[str, str] | None:
+def newest_of_one_run(store: Store, machine: str | None = None) -> tuple[str, str] | None:
     """The newest two commits that one invocation of asv measured, the earlier first."""
     order = {commit.hash: place for place, commit in enumerate(known_commits(store))}
     _, rows = fetch(
