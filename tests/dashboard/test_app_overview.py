@@ -21,6 +21,7 @@ def test_the_address_can_name_both_commits(
     app = run_page(monkeypatch, "overview", history_store, base=first[:8], head=second[:8])
     assert [shown(app, commit) for commit in (first, second, newest)] == [True, True, False]
     assert "nearest measured ancestor" not in words(app), "nobody chose"
+    assert "The address" not in words(app)
 
 
 @pytest.mark.parametrize("query", [{"head": 1}, {"base": 0}, {"base": 0, "head": "beef" * 3}])
@@ -31,3 +32,4 @@ def test_else_the_newest_commit_is_shown(
     app = run_page(monkeypatch, "overview", history_store, **named)
     assert shown(app, history.commits[-1])
     assert shown(app, history.commits[-2])
+    assert "The address does not name two commits that were measured here" in words(app)

@@ -44,6 +44,12 @@ def render() -> None:
     head = data.latest_commit(at, machine)
     measured = data.measured_commits(at, machine)
     named = [state.named_commit(measured, key) for key in (state.BASE, state.HEAD)]
+    if not all(named) and any(key in st.query_params for key in (state.BASE, state.HEAD)):
+        st.info(
+            "The address does not name two commits that were measured here, base and head: this is "
+            "the newest.",
+            icon=":material/info:",
+        )
     report = judged.report(at, machine, *(named if all(named) else ()))
     if isinstance(report, str):
         st.info(
