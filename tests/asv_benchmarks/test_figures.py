@@ -107,6 +107,14 @@ def test_runs_of_one_card_make_one_row(tmp_path: Path, capsys):
     assert means == "| geometric mean | | | | 1.200 | 3.000 |"
 
 
+def test_of_cards_that_measured_as_much_the_last_one_counts(tmp_path: Path, capsys):
+    write_rounds(tmp_path, "20260101-a", {"control": [2.0]}, gpu_uuid="one")
+    write_rounds(tmp_path, "20260102-a", {"control": [1.0], "forward": [1.3]}, gpu_uuid="two")
+    write_rounds(tmp_path, "20260103-a", {"forward": [2.2]}, gpu_uuid="one")
+    main(["ratios", str(tmp_path), "--commit", "ab"])
+    assert "| toy | 2048 | 1 | 2.00 | 1.100 |" in capsys.readouterr().out
+
+
 def test_the_mean_over_shapes_is_geometric(tmp_path: Path, capsys):
     write_rounds(tmp_path, "r", {"control": [1.0], "forward": [2.0], "two_pass": [3.0]})
     other = {"model": "toy", "tokens": 4096, "tp": 1}
