@@ -185,12 +185,12 @@ def take_one(folder: Path, clone: Path, commits: Commits, options: argparse.Name
 def judged(folders: Iterable[Path], threshold: float) -> None:
     """Have each complete sitting checked that is not, wherever its numbers were taken.
 
-    ``threshold``: the check's, in percent. Raises ProofError where a check fails, or where
-    lmhead-perf is not installed.
+    ``threshold``: the check's, in percent. Raises ProofError where a check fails or lmhead-perf
+    is not installed, KeptError for a mark that is none.
     """
     for folder in folders:
         for mark in sorted(folder.glob(f"comparisons/*/{COMPLETE}")):
-            complete = json.loads(mark.read_text(encoding="utf-8"))
+            complete = proof_kept.mark(mark)
             if complete.get("threshold") == threshold:
                 continue
             sides = complete["sides"]
@@ -207,7 +207,7 @@ def keep(folders: Iterable[Path], into: Path) -> int:
     """Make a file of each complete, judged sitting; how many. Raises ProofError or KeptError."""
     marks = [mark for one in folders for mark in sorted(one.glob(f"comparisons/*/{COMPLETE}"))]
     for mark in marks:
-        complete = json.loads(mark.read_text(encoding="utf-8"))
+        complete = proof_kept.mark(mark)
         path, new = proof_kept.keep(into, complete, rounds_of(mark.parent))
         print(f"{path}{'' if new else ' is there already'}", file=sys.stderr)
     return len(marks)
@@ -260,7 +260,7 @@ def take(options: argparse.Namespace) -> int:
     missing = [number for number, mark in marks.items() if not mark.exists()]
     asked = {"measured": commits.measured, "plant": options.plant, "rounds": options.rounds}
     for number in set(numbers) - set(missing):
-        taken = json.loads(marks[number].read_text(encoding="utf-8"))
+        taken = proof_kept.mark(marks[number])
         if other := [name for name, value in asked.items() if taken[name] != value]:
             raise ProofError(
                 f"{marks[number].parent} differs in {', '.join(other)} from what is asked for; "

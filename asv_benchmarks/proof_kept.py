@@ -71,6 +71,21 @@ def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return complete, rounds
 
 
+MARKED = {"measured", "plant", "rounds", "seconds", "set", "sides"}
+
+
+def mark(path: Path) -> dict[str, Any]:
+    """What a complete sitting's mark says. Raises KeptError for none, or an older suite's."""
+    try:
+        complete: dict[str, Any] = json.loads(path.read_bytes())
+        lacking = sorted(MARKED - set(complete))
+    except _UNREADABLE as error:
+        raise KeptError(f"{path} is no mark of a sitting: {error!r}") from error
+    if lacking:
+        raise KeptError(f"{path} is no mark of a sitting: it lacks {', '.join(lacking)}")
+    return complete
+
+
 def files_in(folder: Path) -> list[Path]:
     """The kept sittings of a folder, by set, commit and time."""
     return sorted(folder.glob(f"*{SUFFIX}"))

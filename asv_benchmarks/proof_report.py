@@ -74,14 +74,17 @@ class Sitting:
 def load(folders: Iterable[Path]) -> list[Sitting]:
     """The complete sittings below the folders, and those kept in them, in the order of their names.
 
-    Raises proof_kept.KeptError for a file that is none.
+    One that is found in both forms, or twice, counts once. Raises proof_kept.KeptError for a
+    file that is none.
     """
-    found = []
+    found: list[Sitting] = []
     for folder in folders:
-        found += [sitting(*proof_kept.read(path)) for path in proof_kept.files_in(folder)]
-        for mark in sorted(folder.glob(f"comparisons/*/{COMPLETE}")):
-            complete = json.loads(mark.read_text(encoding="utf-8"))
-            found.append(sitting(complete, rounds_of(mark.parent)))
+        here = [sitting(*proof_kept.read(path)) for path in proof_kept.files_in(folder)]
+        marks = sorted(folder.glob(f"comparisons/*/{COMPLETE}"))
+        here += [sitting(proof_kept.mark(path), rounds_of(path.parent)) for path in marks]
+        for one in here:
+            if one not in found:
+                found.append(one)
     return found
 
 

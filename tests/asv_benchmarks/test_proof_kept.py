@@ -98,6 +98,38 @@ def test_a_file_that_is_none_is_named(
     assert f"{path} is no kept sitting" in capsys.readouterr().err
 
 
+def test_a_sitting_counts_once_in_whatever_form(tmp_path: Path) -> None:
+    folder, into = taken(tmp_path / "taken"), tmp_path / "kept"
+    proof.main(["keep", str(folder), "--into", str(into)])
+    assert len(load([folder, into, into, folder])) == 1
+    other = taken(tmp_path / "other", seconds=2.0)
+    assert len(load([into, other])) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"sides": {}, "set": "warm", "rounds": 3, "seconds": 1.0}', "lacks measured, plant"),
+        ("[]", "lacks measured"),
+        ("3", "TypeError"),
+        ("{", "JSONDecodeError"),
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "keep", "take"])
+def test_a_mark_of_an_older_suite_is_named(
+    command: str, content: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = taken(tmp_path / "taken")
+    (path,) = folder.glob("comparisons/*/complete.json")
+    path.write_text(content)
+    options = {"keep": ["--into", str(tmp_path / "kept")], "take": ["--minutes", "0"]}
+    assert proof.main([command, str(folder), *options.get(command, [])]) == 1
+    error = capsys.readouterr().err
+    assert f"{path} is no mark of a sitting" in error
+    assert why in error
+    assert path.read_text() == content
+
+
 def test_rounds_of_no_side_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = {"complete": {"sides": {"base": "b"}}, "rounds": [{"commit": "x"}]}
     (tmp_path / "warm.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
