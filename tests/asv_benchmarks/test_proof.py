@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from asv_benchmarks import proof, proof_report
+from asv_benchmarks import proof, proof_judge, proof_report
 from asv_benchmarks.nominal import PRODUCT_FLOPS, Work, nominal_ms
 from asv_benchmarks.planted import VARIABLE, extra_rows, planted_fraction
 from asv_benchmarks.proof_report import PAIRS, Sitting, findings, load, report, sitting
@@ -194,10 +194,10 @@ def test_a_check_of_another_pair_is_no_answer(
             output.write_text(json.dumps(told))
         return subprocess.CompletedProcess(command, 0, "", "cannot tell")
 
-    monkeypatch.setattr(proof.subprocess, "run", run)
+    monkeypatch.setattr(proof_judge.subprocess, "run", run)
     said = {"nothing": "check ended with 0: cannot tell", "another pair": "not both measured"}
-    with pytest.raises(proof.ProofError, match=said[answer]):
-        proof.check(tmp_path, "base", "hhhhhhhhh", 0.5)
+    with pytest.raises(proof_judge.ProofError, match=said[answer]):
+        proof_judge.check(tmp_path, "base", "hhhhhhhhh", 0.5)
 
 
 @pytest.mark.parametrize("shares", [["0"], ["-1"], ["nan"], ["11"], ["0.1", "0.2", "0.3"]])
@@ -272,7 +272,7 @@ def test_the_commits_are_alike_and_the_same_anywhere(toy: Any, tmp_path: Path) -
     for one in hashes:
         assert proof.run(["git", "rev-parse", f"{one}^{{tree}}"], clone) == tree
     assert (clone / "asv_benchmarks" / "frame.py").is_file()
-    with pytest.raises(proof.ProofError, match="git rev-parse"):
+    with pytest.raises(proof_judge.ProofError, match="git rev-parse"):
         proof.prepare(tmp_path / "one", toy.folder, "nothing")
     newer = toy.sleeping(2, "newer")
     toy.sleeping(3, "newest")
