@@ -19,6 +19,9 @@ from typing import Any
 
 import pytest
 from app_pages import script
+from app_stores import foreign_store, open_page, store_of, two_machines
+
+__all__ = ["foreign_store", "open_page", "store_of", "two_machines"]  # fixtures for all
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 FAMILIES = {

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from app_pages import charted, charts_of, links, run_page, words, written
+from app_pages import charted, charts_of, links, words, written
 from streamlit.testing.v1 import AppTest
 
 from dashboard.app import navigation
@@ -50,13 +49,6 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path: Path = tmp_path_factory.mktemp("empty") / "empty.duckdb"
     open_store(path, read_only=False).close()
     return path
-
-
-@pytest.fixture
-def open_page(monkeypatch: pytest.MonkeyPatch) -> OPEN:
-    """Run a page on a store, with query parameters if any; fails on an exception box."""
-
-    return partial(run_page, monkeypatch)
 
 
 def test_every_page_has_a_module_and_one_name() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from app_pages import charts_of, links, run_page, words, written
+from app_pages import charts_of, links, words, written
 from streamlit.testing.v1 import AppTest
 
 from dashboard.app import wording
@@ -17,12 +16,6 @@ from dashboard.store import open_store
 from dashboard.store.ingest import ingest
 
 OPEN = Callable[..., AppTest]
-
-
-@pytest.fixture
-def open_page(monkeypatch: pytest.MonkeyPatch) -> OPEN:
-    """Run a page on a store, with query parameters if any; fails on an exception box."""
-    return partial(run_page, monkeypatch)
 
 
 def test_activities_of_one_shape_are_told_apart(open_page: OPEN, rich_store: Path) -> None:
