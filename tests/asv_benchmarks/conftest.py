@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FRAME = (
     *("__init__", "asv_hooks", "calls", "checkout", "commits", "conditions", "device"),
     *("environment", "frame", "handover", "harness", "lock", "merge", "nominal", "planted"),
-    *(
-        "records",
-        "recover",
-        "server",
-        "sweep",
-        "sweep_plan",
-        "tiers",
-        "timing",
-        "watchdog",
-        "workloads",
-    ),
+    *("records", "recover", "server", "sweep", "sweep_plan", "tiers", "timing", "watchdog"),
+    "workloads",
 )
 
 FAMILY = """
@@ -174,3 +165,21 @@ def handed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[...
         return results
 
     return set_variables
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A synthetic checkout at the commit of forty c whose package has a name of its own."""
+    from asv_benchmarks import checkout
+
+    root = tmp_path / "checkout"
+    package = root / "toy_lmhead"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("def work():\n    return ()\n")
+    (root / ".git").mkdir()
+    (root / ".git" / "HEAD").write_text("c" * 40 + "\n")
+    monkeypatch.setattr(checkout, "PACKAGE", "toy_lmhead")
+    monkeypatch.syspath_prepend(str(root))
+    yield root
+    sys.modules.pop("toy_lmhead", None)
+    sys.modules.pop("toy_lmhead.late", None)
