@@ -1,16 +1,16 @@
 """The README's figures, from the rounds files of a results folder.
 
     python -m asv_benchmarks.figures ratios RESULTS --commit REV
-    python -m asv_benchmarks.figures agreement RESULTS [OTHER_RESULTS] --commit REV
+    python -m asv_benchmarks.figures agreement RESULTS [OTHER_RESULTS] --commit REV [--runs]
     python -m asv_benchmarks.figures duration RESULTS --commit REV
 
 ``ratios`` divides each series by the cuBLAS control of its shape, both from one card: of those
 that measured most of the shape beside its control, the one that did so last. Below stand the
-geometric means. ``agreement``
-compares two runs of one commit, or, of a single one, its first round with its last:
-two processes with all the others between them. A series' value is the median of its
-rounds' values. Both look at the times of calls on a shape and at nothing else.
-``duration`` says how long each run took, from its first process to the end of its last.
+geometric means. ``agreement`` compares the runs of one commit in two folders; in one folder its
+first round with its last, two processes with all the others between them, or with ``--runs``
+its newest two runs. A series' value is the median of its rounds' values. Both look at the times
+of calls on a shape and at nothing else. ``duration`` says how long each run took, from its
+first process to the end of its last.
 """
 
 from __future__ import annotations
@@ -123,6 +123,21 @@ class Measured:
         return any(key.family == "control" for key in self.series), len(self.series), self.newest
 
 
+def newest_runs(results: Path, commit: str) -> tuple[dict[Key, float], dict[Key, float]]:
+    """Each series' value in the newest two runs, the older first.
+
+    Raises SystemExit, naming the folder, where there are no two.
+    """
+    runs = runs_of(results, commit)
+    if len(runs) < 2:
+        raise SystemExit(f"{results}/rounds holds one run of commit {commit} only")
+    older, newer = (
+        {key: statistics.median(values) for key, values in runs[name].items()}
+        for name in sorted(runs)[-2:]
+    )
+    return older, newer
+
+
 def ends(rounds: Mapping[Key, list[float]]) -> tuple[dict[Key, float], dict[Key, float]]:
     """First and last round of each series that has two."""
     several = {key: values for key, values in rounds.items() if len(values) > 1}
@@ -217,11 +232,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("other", type=Path, nargs="?", help="the second run, for agreement")
     parser.add_argument("--commit", required=True, help="hash, or its first characters")
+    parser.add_argument("--runs", action="store_true", help="agreement of the newest two runs")
     chosen = parser.parse_args(arguments)
     if chosen.table == "ratios":
         print(ratio_table(load_shapes(chosen.results, chosen.commit)))
     elif chosen.table == "duration":
         print(duration_table(chosen.results, chosen.commit))
+    elif chosen.runs:
+        print(agreement_table(*newest_runs(chosen.results, chosen.commit)))
     elif chosen.other is None:
         print(agreement_table(*ends(load_rounds(chosen.results, chosen.commit))))
     else:

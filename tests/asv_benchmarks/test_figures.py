@@ -73,6 +73,17 @@ def test_a_single_run_is_held_against_itself_first_round_to_last(tmp_path: Path,
     assert "forward" not in out  # one round cannot disagree
 
 
+def test_the_newest_two_runs_are_held_against_each_other(tmp_path: Path, capsys):
+    write_rounds(tmp_path, "20260101-a", {"control": [9.0]})
+    with pytest.raises(SystemExit, match="one run of commit ab only"):
+        main(["agreement", str(tmp_path), "--commit", "ab", "--runs"])
+    write_rounds(tmp_path, "20260103-a", {"control": [2.0, 7.0, 2.02], "forward": [4.0]})
+    write_rounds(tmp_path, "20260102-a", {"control": [2.0]})
+    main(["agreement", str(tmp_path), "--commit", "ab", "--runs"])
+    *_, row = capsys.readouterr().out.splitlines()
+    assert row == "| control | toy | 2048 | 1 | 2.000 | 2.020 | +1.00% |"
+
+
 def test_a_folder_without_the_commit_is_named(tmp_path: Path):
     with pytest.raises(SystemExit, match="no good round of commit beef"):
         load(tmp_path, "beef")
