@@ -40,6 +40,7 @@ from asv_benchmarks.tiers import TIERS, expression_of
 from asv_benchmarks.workloads import Device
 
 REMAINS = 3
+INTERRUPTED = 130
 
 
 class SweepError(RuntimeError):
@@ -69,21 +70,25 @@ def measured(
 ) -> dict[Series, Counter[str | None]]:
     """How many rounds each series has by card, without those of a status in ``again``.
 
-    Failures and skips count too, else they would be tried without end. A line cut short
-    by a kill is passed over.
+    Failures and skips count too, else they would be tried without end, and rounds of an earlier
+    version of the benchmark. A line cut short by a kill is passed over. Raises SweepError,
+    naming it, for one that is no round.
     """
     found: dict[Series, Counter[str | None]] = {}
     if not rounds.exists():
         return found
-    for line in rounds.read_text(encoding="utf-8").split("\n"):
+    for number, line in enumerate(rounds.read_bytes().split(b"\n"), 1):
         try:
             record: Mapping[str, Any] = json.loads(line)
-        except json.JSONDecodeError:
+        except ValueError:
             continue
-        if record["commit"] == commit and record["status"] not in again:
-            params = ", ".join(map(repr, record["params"].values()))
-            series = found.setdefault((record["benchmark"], params), Counter())
-            series[record.get("gpu_uuid")] += 1
+        try:
+            if record["commit"] == commit and record["status"] not in again:
+                params = ", ".join(map(repr, record["params"].values()))
+                series = found.setdefault((record["benchmark"], params), Counter())
+                series[record.get("gpu_uuid")] += 1
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SweepError(f"line {number} of {rounds} is no round: {error!r}") from error
     return found
 
 
@@ -93,7 +98,8 @@ def remaining(
     """Those of ``series`` that lack rounds.
 
     Times of a shape are divided by each other, and cards differ by percents: where no card has
-    all times of a shape, this one is to measure those that it lacks.
+    all times of a shape, this one is to measure those that it lacks. A card that is not there for
+    as long as a shape takes (its series times ``rounds``) does not come to the end of it.
     """
     done = measured(place.rounds, place.commit, again)
 
@@ -110,15 +116,17 @@ def remaining(
         for params, pairs in shapes.items()
         if all(any(lacks(pair, card) for pair in pairs) for card in cards)
     }
-    return [
-        pair
-        for pair in series
-        if (
-            lacks(pair, place.card)
-            if is_time_of_shape(pair) and pair[1] in split
-            else done.get(pair, Counter()).total() < rounds
-        )
-    ]
+    missing = {pair for pair in series if done.get(pair, Counter()).total() < rounds}
+    unmeasured = {params for _, params in filter(is_time_of_shape, missing)}
+    todo: list[Series] = []
+    for pair in series:
+        if not is_time_of_shape(pair) or pair[1] not in split:
+            todo += [pair] if pair in missing else []
+        elif pair in missing or pair[1] not in unmeasured:
+            # All at once, and only when it is the missing ones' turn: else each card would
+            # begin with what the last one did, and none might come to the end of it.
+            todo += [one for one in shapes[pair[1]] if lacks(one, place.card)]
+    return list(dict.fromkeys(todo))
 
 
 def resolve(repository: Path, revision: str) -> str:
@@ -164,6 +172,7 @@ def run_piece(
             stdout=output,
             stderr=subprocess.STDOUT,
             preexec_fn=heed_interrupts,
+            process_group=0,  # a terminal's Ctrl-C is this process's, which then ends asv
         )
         try:
             status = process.wait(timeout=limit_s)
@@ -204,10 +213,17 @@ def sweep(
         # asv goes round by round: interrupted, each series may lack its last one.
         if time.monotonic() < ends:
             if not new:
-                raise SweepError(f"asv measured none of {len(chosen)} series; see {log}")
+                names = ", ".join(f"{name}({params})" for name, params in chosen[:3])
+                raise SweepError(
+                    f"asv measured none of {len(chosen)} series ({names}, …); see {log}"
+                    if len(chosen) > 3
+                    else f"asv left no round of {names}; see {log}"
+                )
             tried |= new
         todo = [pair for pair in remaining(place, series, rounds, again) if pair not in tried]
-    return todo
+    short = set(remaining(place, series, rounds))  # a round lost with its process is no round
+    todo = remaining(place, series, rounds, again)
+    return [pair for pair in todo if pair not in tried or pair in short]
 
 
 def locate(revision: str, machine: str | None) -> tuple[Place, Device]:
@@ -230,12 +246,32 @@ def locate(revision: str, machine: str | None) -> tuple[Place, Device]:
     return Place(Path(config.results_dir).absolute(), commit, environment, name, card), device
 
 
+def check_machine(name: str) -> None:
+    """Raises SweepError, with the command that mends it, where asv does not know the machine."""
+    from asv.machine import MachineCollection
+    from asv.util import UserError
+
+    try:
+        MachineCollection.load(name)
+    except UserError as error:
+        raise SweepError(
+            f"asv does not know the machine {name!r}: asv machine --yes --machine {name}"
+        ) from error
+
+
 def shard(text: str) -> tuple[int, int]:
     """``2/4`` as (2, 4). Raises ArgumentTypeError, in one line, for anything else."""
     index, _, count = text.partition("/")
     if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a part of a whole, such as 1/4")
     return int(index), int(count)
+
+
+def positive(text: str) -> int:
+    """A number of at least 1. Raises ArgumentTypeError, in one line, for anything else."""
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -250,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--minutes", type=float, default=9.0, help="stop before so many have passed"
     )
-    parser.add_argument("--rounds", type=int, default=1, help="processes a series (default 1)")
+    parser.add_argument("--rounds", type=positive, default=1, help="processes a series (default 1)")
     parser.add_argument("--machine", help="asv's name of this machine")
     parser.add_argument("--retry-failed", action="store_true", help="failures do not count as done")
     parser.add_argument("--list", action="store_true", help="print what remains and stop")
@@ -263,6 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         again = frozenset({"failed"} if chosen.retry_failed else ())
         left = remaining(place, series, chosen.rounds, again)
         if left and not chosen.list:
+            check_machine(place.machine)
             log, seconds = Path(".asv") / "sweep.log", chosen.minutes * 60
             try:
                 left = sweep(place, series, chosen.rounds, seconds, log, again)
@@ -273,6 +310,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SweepError, RecoverError) as error:
         print(f"sweep: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("sweep: interrupted; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
     for benchmark, params in left:
         print(f"{benchmark}({params})")
     print(f"{len(left)} of {len(series)} series remain", file=sys.stderr)

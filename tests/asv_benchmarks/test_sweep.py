@@ -1,23 +1,38 @@
-"""Sweeps: what is left out, when they stop; and one under asv itself."""
+"""Sweeps under asv: started, interrupted, resumed; and their options."""
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
 from asv_benchmarks import sweep
-from asv_benchmarks.sweep import Place, SweepError, measured, remaining, shard
-from asv_benchmarks.sweep_plan import ASV_START_S, Series, expected_s, in_order
-from asv_benchmarks.tiers import CONTROL, FORWARD, MEMORY, TWO_PASS, series_of
+from asv_benchmarks.device import Gpu
+from asv_benchmarks.sweep import positive, shard
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "x"])
+def test_no_rounds_are_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="not a number of at least 1"):
+        positive(text)
+    assert positive("3") == 3
+
+
+def test_the_card_of_this_place_is_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu("NVIDIA H200", "GPU-1", "580", 0)
+    monkeypatch.setattr(sweep, "visible_gpu", lambda: gpu)
+    place, device = sweep.locate("HEAD", "m")
+    assert (place.card, device) == ("GPU-1", "gpu")
+    monkeypatch.setattr(sweep, "visible_gpu", lambda: None)
+    place, device = sweep.locate("HEAD", "m")
+    assert (place.card, device) == (None, "cpu")
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0"])
@@ -25,155 +40,6 @@ def test_a_part_of_nothing_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="such as 1/4"):
         shard(text)
     assert shard("4/4") == (4, 4)
-
-
-COMMIT = "c" * 40
-
-
-def line(series: Series, commit: str = COMMIT, status: str = "ok", card: str | None = None) -> str:
-    benchmark, params = series
-    model, tokens, tp = params.split(", ")
-    values = {"model": model.strip("'"), "tokens": int(tokens), "tp": int(tp)}
-    record = {"commit": commit, "benchmark": benchmark, "params": values, "status": status}
-    return json.dumps({**record, "gpu_uuid": card}) + "\n"
-
-
-def noted(place: Place, series: Iterable[Series], card: str | None = None) -> None:
-    """Synthetic rounds, one of each."""
-    place.rounds.parent.mkdir(exist_ok=True)
-    with place.rounds.open("a") as file:
-        file.writelines(line(pair, card=card) for pair in series)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path, COMMIT, "checkout-py3.12-gpu", "m", "this card")
-
-
-def test_what_the_rounds_have_is_done_even_after_a_kill(tmp_path: Path) -> None:
-    rounds = tmp_path / "rounds.jsonl"
-    assert measured(rounds, "a") == {}
-    series = (FORWARD, "'smoke', 2048, 1")
-    own, failed = line(series, "a"), line(series, "a", "failed")
-    rounds.write_text(own + line(series, "b") + failed + own[:20])
-    assert measured(rounds, "a")[series].total() == 2
-    assert measured(rounds, "a", frozenset({"failed"}))[series].total() == 1
-
-
-def test_times_of_a_shape_are_of_one_card(place: Place) -> None:
-    one, two = "'kimi-k2', 2048, 1", "'kimi-k2', 8192, 1"
-    times = [(name, params) for params in (one, two) for name in (CONTROL, FORWARD, TWO_PASS)]
-    series = [*times, (MEMORY[0], one), (MEMORY[0], two)]
-    assert remaining(place, series, 1) == series
-    noted(place, [*times[:5], (MEMORY[0], one)], "another card")
-    # The first shape is whole elsewhere; the second lacks a time, the memory needs no card.
-    assert remaining(place, series, 1) == [*times[3:], (MEMORY[0], two)]
-    noted(place, [times[5]], "this card")
-    assert remaining(place, series, 1) == [*times[3:5], (MEMORY[0], two)]
-    noted(place, [times[3]], "this card")
-    noted(place, [times[4], (MEMORY[0], two)])  # failed before there was a card
-    assert remaining(place, series, 1) == []
-    assert remaining(place, times[:3], 2) == times[:3]
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A synthetic clock: its reading is the list's only value."""
-    now = [0.0]
-    monkeypatch.setattr(sweep.time, "monotonic", lambda: now[0])
-    return now
-
-
-def test_a_sweep_stops_before_its_time_is_up_and_goes_on_later(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    series = in_order("six")
-    pieces: list[list[Series]] = []
-
-    def run_piece(_: Place, chosen: Sequence[Series], *rest: object) -> None:
-        pieces.append(list(chosen))
-        clock[0] += ASV_START_S + sum(map(expected_s, chosen))
-        noted(place, chosen, place.card)
-
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
-    log = place.results / "log"
-    left = sweep.sweep(place, series, 1, 60.0, log)
-    assert clock[0] <= 60
-    assert 0 < len(left) < 30
-    assert pieces[0] + left == series, "in the order given"
-    assert sweep.sweep(place, series, 1, 600.0, log) == []
-    assert sorted(pair for chosen in pieces for pair in chosen) == sorted(series)
-
-
-def test_rounds_that_an_interrupted_asv_did_not_come_to_remain(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """asv goes round by round: interrupted in the last, each series has the others."""
-    series = in_order("six")
-
-    def run_piece(
-        _: Place, chosen: Sequence[Series], rounds: int, limit_s: float, *rest: object
-    ) -> None:
-        for _ in range(rounds - 1):
-            noted(place, chosen, place.card)
-        noted(place, chosen[:4], place.card)
-        clock[0] += limit_s
-
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
-    assert sweep.sweep(place, series, 3, 600.0, place.results / "log") == series[4:]
-
-
-def test_a_sweep_whose_time_ends_before_its_first_round_is_no_error(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run_piece(
-        _: Place, chosen: Sequence[Series], rounds: int, limit_s: float, log: Path
-    ) -> None:
-        clock[0] += limit_s
-
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
-    series = in_order("six")
-    assert sweep.sweep(place, series, 1, 60.0, place.results / "log") == series
-
-
-def test_what_failed_before_is_tried_once_more_and_not_for_ever(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    series = in_order("six")
-    pieces: list[list[Series]] = []
-
-    def run_piece(_: Place, chosen: Sequence[Series], *rest: object) -> None:
-        pieces.append(list(chosen))
-        with place.rounds.open("a") as file:
-            file.writelines(line(pair, status="failed") for pair in chosen)
-
-    noted(place, series[1:], place.card)
-    with place.rounds.open("a") as file:
-        file.write(line(series[0], status="failed"))
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
-    log = place.results / "log"
-    assert sweep.sweep(place, series, 1, 600.0, log) == []
-    assert pieces == []
-    assert sweep.sweep(place, series, 1, 600.0, log, frozenset({"failed"})) == []
-    assert pieces == [[series[0]]]
-
-
-def test_a_sweep_that_measures_nothing_is_an_error(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sweep, "run_piece", lambda *_: None)
-    with pytest.raises(SweepError, match="measured none of 30 series"):
-        sweep.sweep(place, series_of("six"), 1, 600.0, place.results / "log")
-
-
-def test_what_remains_is_listed_in_its_order(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sweep, "locate", lambda *_: (place, "gpu"))
-    ordered = [f"{benchmark}({params})" for benchmark, params in in_order("six")]
-    assert sweep.main(["--tier", "six", "--list"]) == sweep.REMAINS
-    assert capsys.readouterr().out.splitlines() == ordered
-    assert ordered != sorted(ordered)
 
 
 def test_asv_is_ended_as_by_hand_even_in_the_background(tmp_path: Path) -> None:
@@ -194,6 +60,43 @@ def test_asv_is_ended_as_by_hand_even_in_the_background(tmp_path: Path) -> None:
     sweep.interrupt(process)
     assert (tmp_path / "interrupted").exists()
     assert process.returncode == 0
+
+
+def servers_of(folder: Path) -> list[int]:
+    """The fork servers that serve the suite in ``folder``."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().decode().split("\0")
+            if "run_server" in words and str(folder / "asv_benchmarks") in words:
+                found.append(int(process.name))
+    return found
+
+
+def test_a_terminals_interrupt_leaves_no_server(toy) -> None:
+    """Ctrl-C reaches all processes of the group at once."""
+    toy.rename("forward", "Forward")
+    toy.sleeping(2000, "slow")
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("ASV", "LMHEAD"))}
+    environ |= {"HOME": str(toy.home), "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "asv_benchmarks.sweep", "--tier", "smoke"]
+    command += ["--benchmarks", "forward", "--machine", "toy-machine", "--minutes", "2"]
+    process = subprocess.Popen(
+        command, cwd=toy.folder, env=environ, stderr=subprocess.PIPE, text=True,
+        process_group=0,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    patience = time.monotonic() + 60
+    while not servers_of(toy.folder) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert servers_of(toy.folder)
+    time.sleep(1.0)
+    os.killpg(process.pid, signal.SIGINT)
+    _, words = process.communicate(timeout=40)
+    assert process.returncode == sweep.INTERRUPTED, words
+    assert "sweep: interrupted; the same command goes on from here" in words
+    assert "Traceback" not in words
+    assert servers_of(toy.folder) == []
 
 
 def test_a_sweep_under_asv_resumes_and_then_has_nothing_to_do(toy) -> None:
@@ -218,6 +121,9 @@ def test_a_sweep_under_asv_resumes_and_then_has_nothing_to_do(toy) -> None:
     again = run("--minutes", "2")
     assert again.returncode == 0
     assert len(toy.rounds(commit)) == 2
+    stranger = run("--minutes", "2", "--machine", "nobody")
+    assert stranger.returncode == 1
+    assert "'nobody': asv machine --yes --machine nobody" in stranger.stderr
     unknown = run("--commit", "nothing")
     assert unknown.returncode == 1
     assert unknown.stderr.startswith("sweep: no commit 'nothing'")
