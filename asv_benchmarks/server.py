@@ -77,8 +77,10 @@ class LastingServer(ForkServer):  # type: ignore[misc]  # asv has no types
         # server's, whose id stays taken until asv reaps it.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.server_proc.pid, signal.SIGINT)
-            self.has_ended(GRACE_S)
-            os.killpg(self.server_proc.pid, signal.SIGKILL)
+            try:
+                self.has_ended(GRACE_S)
+            finally:  # another interrupt is no reason to leave it
+                os.killpg(self.server_proc.pid, signal.SIGKILL)
         super().close()
 
 

@@ -109,6 +109,9 @@ def test_no_server_is_begun_that_nobody_needs(toy, tmp_path: Path) -> None:
     found = toy.asv("run", "--bench", "just-discover")
     assert found.returncode == 0, found.stdout + found.stderr
     assert len(noted.read_text().split()) == 1
+    checked = toy.asv("check")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert len(noted.read_text().split()) == 2, "asv's own, which checks"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_a_package_that_the_suite_imports_is_never_taken_for_a_commit(toy) -> No
             assert "was imported with the suite" in line["reason"]
 
 
-def interrupted(toy: Any, running: Path) -> None:
+def interrupted(toy: Any, running: Path, times: int = 1) -> None:
     """Start a run, interrupt it once the file ``running`` says something, await its end."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("ASV", "LMHEAD"))}
     environ |= {"HOME": str(toy.home), "CUDA_VISIBLE_DEVICES": ""}
@@ -176,7 +179,11 @@ def interrupted(toy: Any, running: Path) -> None:
     patience = time.monotonic() + 60
     while not (running.exists() and running.read_text()) and time.monotonic() < patience:
         time.sleep(0.05)
+    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
+    for _ in range(times - 1):
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
     process.wait(timeout=30)
     time.sleep(0.2)
 
@@ -218,10 +225,11 @@ def test_a_run_interrupted_at_its_discovery_does_not_wait_for_the_server(
     assert not alive(int(noted.read_text()))
 
 
-def test_an_interrupted_run_leaves_none_behind(toy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupted_run_leaves_none_behind(times: int, toy, tmp_path: Path) -> None:
     noted, working = servers(toy, tmp_path), tmp_path / "working"
     toy.commit(DEAF.format(file=str(working)), "deaf")
-    interrupted(toy, working)
+    interrupted(toy, working, times)
     left = [int(pid) for file in (noted, working) for pid in file.read_text().split()]
     assert len(set(left)) == 2
     assert not any(map(alive, left))
