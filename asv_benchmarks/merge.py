@@ -57,10 +57,10 @@ def add_commits(source: Path, target: Path) -> None:
 
 
 def add_benchmarks(source: Path, target: Path) -> None:
-    """Add the descriptions of benchmarks that ``target`` lacks.
+    """Add the descriptions of benchmarks that ``target`` lacks or has of an earlier version.
 
-    Raises MergeError where both have one in different versions: their numbers would mean
-    different things under one name.
+    Versions are counted up by hand, and each result says which it has. Raises MergeError where
+    both have one in versions of which neither is later.
     """
     if not source.exists():
         return
@@ -69,10 +69,12 @@ def add_benchmarks(source: Path, target: Path) -> None:
     for name, entry in new.items():
         before = known.setdefault(name, entry)
         if isinstance(entry, dict) and before["version"] != entry["version"]:
-            raise MergeError(
-                f"{name} is version {before['version']} in {target} and "
-                f"{entry['version']} in {source}"
-            )
+            versions = before["version"], entry["version"]
+            if not all(version.isdecimal() for version in versions):
+                raise MergeError(
+                    f"{name} is version {versions[0]} in {target} and {versions[1]} in {source}"
+                )
+            known[name] = max(before, entry, key=lambda one: int(one["version"]))
     target.write_text(json.dumps(known, indent=4, sort_keys=True) + "\n", encoding="utf-8")
 
 

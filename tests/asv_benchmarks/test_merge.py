@@ -96,17 +96,32 @@ def test_two_shards_of_one_benchmark_merge(halves: tuple[Path, Path], tmp_path: 
     assert same(merged["result"], results(SHIPPED)["control.Control.track_time"]["result"])
 
 
-def test_other_versions_are_refused(
+def of_version(half: Path, version: str) -> None:
+    described = half / "benchmarks.json"
+    changed = json.loads(described.read_text())
+    changed["control.Control.track_time"]["version"] = version
+    described.write_text(json.dumps(changed))
+
+
+def test_versions_that_cannot_be_ordered_are_refused(
     halves: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    described = halves[1] / "benchmarks.json"
-    changed = json.loads(described.read_text())
-    changed["control.Control.track_time"]["version"] = "2"
-    described.write_text(json.dumps(changed))
+    of_version(halves[1], "another")
     assert main([str(halves[0]), str(halves[1]), str(tmp_path / "into")]) == 1
     words = capsys.readouterr().err
     assert "control.Control.track_time is version 1" in words
     assert "Traceback" not in words
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_later_description_stays_whichever_comes_first(
+    order: int, halves: tuple[Path, Path], tmp_path: Path
+) -> None:
+    of_version(halves[0], "9")
+    of_version(halves[1], "10")
+    assert main([*map(str, halves[::order]), str(tmp_path / "into")]) == 0
+    merged = json.loads((tmp_path / "into" / "benchmarks.json").read_text())
+    assert merged["control.Control.track_time"]["version"] == "10"
 
 
 def test_a_folder_without_rounds_is_refused(
