@@ -124,9 +124,9 @@ class Measured:
 
 
 def newest_runs(results: Path, commit: str) -> tuple[dict[Key, float], dict[Key, float]]:
-    """Each series' value in the newest two runs, the older first.
+    """Each series' value in ms in the newest two runs, the older first.
 
-    Raises SystemExit, naming the folder, where there are no two.
+    Raises SystemExit, naming the folder, where there are no two, or they share no series.
     """
     runs = runs_of(results, commit)
     if len(runs) < 2:
@@ -135,6 +135,8 @@ def newest_runs(results: Path, commit: str) -> tuple[dict[Key, float], dict[Key,
         {key: statistics.median(values) for key, values in runs[name].items()}
         for name in sorted(runs)[-2:]
     )
+    if not older.keys() & newer.keys():
+        raise SystemExit(f"the newest two runs of {commit} in {results}/rounds share no series")
     return older, newer
 
 
@@ -234,6 +236,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--commit", required=True, help="hash, or its first characters")
     parser.add_argument("--runs", action="store_true", help="agreement of the newest two runs")
     chosen = parser.parse_args(arguments)
+    if chosen.runs and (chosen.table != "agreement" or chosen.other):
+        parser.error("--runs is for agreement, within one folder")
     if chosen.table == "ratios":
         print(ratio_table(load_shapes(chosen.results, chosen.commit)))
     elif chosen.table == "duration":

@@ -84,6 +84,17 @@ def test_the_newest_two_runs_are_held_against_each_other(tmp_path: Path, capsys)
     assert row == "| control | toy | 2048 | 1 | 2.000 | 2.020 | +1.00% |"
 
 
+def test_runs_that_share_nothing_and_options_without_meaning_are_refused(tmp_path: Path, capsys):
+    write_rounds(tmp_path, "20260101-a", {"control": [9.0]})
+    write_rounds(tmp_path, "20260102-a", {"forward": [9.0]})
+    with pytest.raises(SystemExit, match="share no series"):
+        main(["agreement", str(tmp_path), "--commit", "ab", "--runs"])
+    for words in (["ratios", str(tmp_path)], ["agreement", str(tmp_path), str(tmp_path)]):
+        with pytest.raises(SystemExit):
+            main([*words, "--commit", "ab", "--runs"])
+        assert "--runs is for agreement, within one folder" in capsys.readouterr().err
+
+
 def test_a_folder_without_the_commit_is_named(tmp_path: Path):
     with pytest.raises(SystemExit, match="no good round of commit beef"):
         load(tmp_path, "beef")
