@@ -13,7 +13,7 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +83,14 @@ def load(folders: Iterable[Path]) -> list[Sitting]:
         marks = sorted(folder.glob(f"comparisons/*/{COMPLETE}"))
         here += [sitting(proof_kept.mark(path), rounds_of(path.parent)) for path in marks]
         for one in here:
-            if one not in found:
+            if _measured(one) not in map(_measured, found):
                 found.append(one)
     return found
+
+
+def _measured(one: Sitting) -> Sitting:
+    """A sitting without what checks said of it."""
+    return replace(one, threshold=None, verdicts={})
 
 
 def rounds_of(folder: Path) -> list[dict[str, Any]]:

@@ -102,6 +102,8 @@ def test_a_sitting_counts_once_in_whatever_form(tmp_path: Path) -> None:
     folder, into = taken(tmp_path / "taken"), tmp_path / "kept"
     proof.main(["keep", str(folder), "--into", str(into)])
     assert len(load([folder, into, into, folder])) == 1
+    unjudged = taken(tmp_path / "unjudged", verdicts={}, threshold=None)
+    assert len(load([into, unjudged])) == 1
     other = taken(tmp_path / "other", seconds=2.0)
     assert len(load([into, other])) == 2
 
