@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from dashboard.models import Commit, Verdict
 
@@ -181,7 +182,8 @@ def level_change(value: float | None) -> str:
     text = change(value)
     if value is None or value == 1 or text != "±0.0 %":
         return text
-    return f"{(value - 1) * 100:+.1g} %".replace("-", MINUS)
+    percent = Decimal(f"{(value - 1) * 100:.1g}")
+    return f"{percent:+f} %".replace("-", MINUS)
 
 
 def ratio_and_change(value: float | None) -> str:

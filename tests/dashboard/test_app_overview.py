@@ -97,6 +97,11 @@ def test_the_address_can_name_both_commits(
     first, second, *_, newest = history.commits
     app = run_page(monkeypatch, "overview", history_store, base=first[:8], head=second[:8])
     assert [shown(app, commit) for commit in (first, second, newest)] == [True, True, False]
+    lines = [line for line in words(app).splitlines() if line.startswith(("Head", "Base"))]
+    assert [(line[:4], second[:7] in line, first[:7] in line) for line in lines[:2]] == [
+        ("Head", True, False),
+        ("Base", False, True),
+    ]
     assert "nearest measured ancestor" not in words(app), "nobody chose"
     assert "The address" not in words(app)
 

@@ -110,7 +110,14 @@ def test_errors_are_written_as_the_references_are() -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(1.043, "+4.3 %"), (1.0001, "+0.01 %"), (0.99995, "-0.005 %"), (1.0, "±0.0 %"), (None, "-")],
+    [
+        (1.043, "+4.3 %"),
+        (1.0001, "+0.01 %"),
+        (0.99995, "-0.005 %"),
+        (1.0000001, "+0.00001 %"),
+        (1.0, "±0.0 %"),
+        (None, "-"),
+    ],
 )
 def test_a_change_of_level_is_never_none(ratio: float | None, text: str) -> None:
     plain = str.maketrans({wording.MINUS: "-", wording.NONE: "-"})
