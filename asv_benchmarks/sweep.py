@@ -6,9 +6,9 @@ Series whose rounds the results already have for this commit, environment and ma
 left out; of the others ``asv run`` is given what fits into the time: whole shapes, the tier's
 first selection first (within a piece asv goes by benchmark). Times of a shape that another
 card measured in part are measured anew, all on this one. It stops before its time is up and
-says what remains; the same command goes on from there (exit status 3; 0 when nothing
-remains). A shard holds whole shapes. Shards that run side by side need a clone each;
-``python -m asv_benchmarks.merge`` joins their results.
+says what remains; the same command goes on from there (exit status 3, 130 after an interrupt; 0
+when nothing remains). A shard holds whole shapes. Shards that run side by side need a clone
+each; ``python -m asv_benchmarks.merge`` joins their results.
 """
 
 from __future__ import annotations
