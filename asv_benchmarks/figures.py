@@ -5,12 +5,12 @@
     python -m asv_benchmarks.figures duration RESULTS --commit REV
 
 ``ratios`` divides each series by the cuBLAS control of its shape, both from one card: of those
-that measured most of the shape beside its control, the one that did so last. Below stand the
-geometric means. ``agreement`` compares the runs of one commit in two folders; in one folder its
-first round with its last, two processes with all the others between them, or with ``--runs``
-its newest two runs. A series' value is the median of its rounds' values. Both look at the times
-of calls on a shape and at nothing else. ``duration`` says how long each run took, from its
-first process to the end of its last.
+that measured most of the shape beside its control, the one that did so last. Below stand
+geometric means, least and most. ``agreement`` compares the runs of one commit in two folders;
+in one folder its first round with its last, two processes with all the others between them, or
+with ``--runs`` its newest two runs. A series' value is the median of its rounds' values. Both
+look at the times of calls on a shape and at nothing else. ``duration`` says how long each run
+took, from asv's start to its first process, and from there to the end of its last.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,12 +84,18 @@ def runs_of(results: Path, commit: str) -> dict[str, dict[Key, list[float]]]:
 
 
 def load(results: Path, commit: str) -> dict[Key, float]:
-    """Each series' value: the median of :func:`load_rounds`."""
-    return {key: statistics.median(values) for key, values in load_rounds(results, commit).items()}
+    """Each series' value in ms: the median of :func:`load_rounds`."""
+    return medians(load_rounds(results, commit))
 
 
-def load_shapes(results: Path, commit: str) -> dict[Key, float]:
-    """Each series' value, those of a shape from one card: cards differ by percents.
+def medians(rounds: Mapping[Key, list[float]]) -> dict[Key, float]:
+    """Each series' value."""
+    return {key: statistics.median(values) for key, values in rounds.items()}
+
+
+def load_shapes(results: Path, commit: str) -> tuple[dict[Key, float], int]:
+    """Each series' value in ms, those of a shape from one card: cards differ by percents. And how
+    many series only other cards have.
 
     Raises SystemExit, naming the folder, where there are none.
     """
@@ -101,14 +107,14 @@ def load_shapes(results: Path, commit: str) -> dict[Key, float]:
     }
     parts: dict[tuple[str, int, int], dict[str, Measured]] = {}
     for name in sorted(runs):
-        for key, values in runs[name].items():
+        for key, value in medians(runs[name]).items():
             of_card = parts.setdefault(key.shape, {}).setdefault(cards[name], Measured({}, name))
-            of_card.series[key] = statistics.median(values)
+            of_card.series[key] = value
             of_card.newest = name
     found: dict[Key, float] = {}
     for shapes in parts.values():
         found |= max(shapes.values(), key=Measured.worth).series
-    return found
+    return found, len({key for series in runs.values() for key in series} - found.keys())
 
 
 @dataclass(slots=True)
@@ -131,10 +137,7 @@ def newest_runs(results: Path, commit: str) -> tuple[dict[Key, float], dict[Key,
     runs = runs_of(results, commit)
     if len(runs) < 2:
         raise SystemExit(f"{results}/rounds holds one run of commit {commit} only")
-    older, newer = (
-        {key: statistics.median(values) for key, values in runs[name].items()}
-        for name in sorted(runs)[-2:]
-    )
+    older, newer = (medians(runs[name]) for name in sorted(runs)[-2:])
     if not older.keys() & newer.keys():
         raise SystemExit(f"the newest two runs of {commit} in {results}/rounds share no series")
     return older, newer
@@ -163,7 +166,7 @@ def differences(one: Mapping[Key, float], other: Mapping[Key, float]) -> dict[Ke
 
 
 def ratio_table(values: Mapping[Key, float]) -> str:
-    """Markdown: a row a shape, a column a family, in units of the control; then their means."""
+    """Markdown: a row a shape, a column a family, in units of the control; then means and ends."""
     found = ratios(values)
     families = sorted({key.family for key in found})
     lines = [
@@ -180,12 +183,11 @@ def ratio_table(values: Mapping[Key, float]) -> str:
             + " | ".join(cells)
             + " |"
         )
-    means = [
-        statistics.geometric_mean(ratio for key, ratio in found.items() if key.family == family)
-        for family in families
-    ]
-    cells = [f"{mean:.3f}" for mean in means]
-    return "\n".join([*lines, "| geometric mean | | | | " + " | ".join(cells) + " |"])
+    columns = [[ratio for key, ratio in found.items() if key.family == one] for one in families]
+    for name, of in (("geometric mean", statistics.geometric_mean), ("least", min), ("most", max)):
+        cells = [f"{of(column):.3f}" for column in columns]
+        lines.append(f"| {name} | | | | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def agreement_table(one: Mapping[Key, float], other: Mapping[Key, float]) -> str:
@@ -212,19 +214,25 @@ def duration_table(results: Path, commit: str) -> str:
         runs.setdefault(record["run"], []).append(record)
     if not runs:
         raise SystemExit(f"{results}/rounds holds no round of commit {commit}")
-    lines = ["| began | machine | series | processes | in them, s | in all, s |"]
-    lines.append("| --- | --- | --- | --- | --- | --- |")
+    lines = ["| began | machine | series | processes | start, s | in processes, s | in all, s |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
     for name in sorted(runs):
         records = sorted(runs[name], key=lambda record: str(record["started_at"]))
         began = [datetime.fromisoformat(record["started_at"]) for record in records]
         taken = [float((record.get("seconds") or {}).get("whole", 0.0)) for record in records]
         series = {(record["benchmark"], str(record["params"])) for record in records}
         whole = (began[-1] - began[0]).total_seconds() + taken[-1]
+        start = (began[0] - started(name)).total_seconds()
         lines.append(
             f"| {began[0]:%Y-%m-%d %H:%M:%S} | {records[0]['machine']} | {len(series)} | "
-            f"{len(records)} | {sum(taken):.0f} | {whole:.0f} |"
+            f"{len(records)} | {start:.0f} | {sum(taken):.0f} | {whole:.0f} |"
         )
     return "\n".join(lines)
+
+
+def started(run: str) -> datetime:
+    """When asv was started, which its run's id begins with."""
+    return datetime.strptime(run.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -239,7 +247,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.runs and (chosen.table != "agreement" or chosen.other):
         parser.error("--runs is for agreement, within one folder")
     if chosen.table == "ratios":
-        print(ratio_table(load_shapes(chosen.results, chosen.commit)))
+        values, elsewhere = load_shapes(chosen.results, chosen.commit)
+        print(ratio_table(values))
+        if elsewhere:
+            print(f"{elsewhere} series of other cards are left out", file=sys.stderr)
     elif chosen.table == "duration":
         print(duration_table(chosen.results, chosen.commit))
     elif chosen.runs:

@@ -106,14 +106,15 @@ def test_a_run_lasts_from_its_first_process_to_the_end_of_its_last(tmp_path: Pat
         named = {"machine": "toy", "benchmark": family}
         write_rounds(tmp_path, run, {family: [1.0]}, **taken, **named)
 
-    process("00:30", 4.0, "forward", "r")  # written before the first one
-    process("00:10", 2.0, "control", "r")
-    process("01:00", 5.0, "control", "r")
-    process("59:00", 1.0, "control", "s")
+    first, second = "20260101T000003Z-a", "20260101T005859Z-a"
+    process("00:30", 4.0, "forward", first)  # written before the first one
+    process("00:10", 2.0, "control", first)
+    process("01:00", 5.0, "control", first)
+    process("59:00", 1.0, "control", second)
     main(["duration", str(tmp_path), "--commit", "ab"])
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "| 2026-01-01 00:00:10 | toy | 2 | 3 | 11 | 55 |",
-        "| 2026-01-01 00:59:00 | toy | 1 | 1 | 1 | 1 |",
+        "| 2026-01-01 00:00:10 | toy | 2 | 3 | 7 | 11 | 55 |",
+        "| 2026-01-01 00:59:00 | toy | 1 | 1 | 1 | 1 | 1 |",
     ]
     with pytest.raises(SystemExit, match="no round of commit fff"):
         main(["duration", str(tmp_path), "--commit", "fff"])
@@ -124,9 +125,12 @@ def test_runs_of_one_card_make_one_row(tmp_path: Path, capsys):
     write_rounds(tmp_path, "20260102-a", {"two_pass": [6.0], "forward": [2.4]}, gpu_uuid="one")
     write_rounds(tmp_path, "20260103-a", {"control": [1.0], "two_pass": [9.0]}, gpu_uuid="two")
     main(["ratios", str(tmp_path), "--commit", "ab"])
-    *_, row, means = capsys.readouterr().out.splitlines()
-    assert row == "| toy | 2048 | 1 | 2.00 | 1.200 | 3.000 |"
-    assert means == "| geometric mean | | | | 1.200 | 3.000 |"
+    told = capsys.readouterr()
+    assert "| toy | 2048 | 1 | 2.00 | 1.200 | 3.000 |" in told.out
+    assert "left out" not in told.err, "both cards have it"
+    write_rounds(tmp_path, "20260103-a", {"fixed": [1.1]}, gpu_uuid="two")
+    main(["ratios", str(tmp_path), "--commit", "ab"])
+    assert "1 series of other cards are left out" in capsys.readouterr().err
 
 
 def test_of_cards_that_measured_as_much_the_last_one_counts(tmp_path: Path, capsys):
@@ -137,12 +141,16 @@ def test_of_cards_that_measured_as_much_the_last_one_counts(tmp_path: Path, caps
     assert "| toy | 2048 | 1 | 2.00 | 1.100 |" in capsys.readouterr().out
 
 
-def test_the_mean_over_shapes_is_geometric(tmp_path: Path, capsys):
+def test_the_mean_over_shapes_is_geometric_beside_least_and_most(tmp_path: Path, capsys):
     write_rounds(tmp_path, "r", {"control": [1.0], "forward": [2.0], "two_pass": [3.0]})
     other = {"model": "toy", "tokens": 4096, "tp": 1}
     write_rounds(tmp_path, "r", {"control": [1.0], "forward": [8.0]}, params=other)
     main(["ratios", str(tmp_path), "--commit", "ab"])
-    assert "| geometric mean | | | | 4.000 | 3.000 |" in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "| geometric mean | | | | 4.000 | 3.000 |",
+        "| least | | | | 2.000 | 3.000 |",
+        "| most | | | | 8.000 | 3.000 |",
+    ]
 
 
 def test_a_shape_is_divided_by_the_control_of_its_own_run(tmp_path: Path, capsys):
