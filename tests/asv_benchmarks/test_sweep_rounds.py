@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,17 +96,16 @@ def test_a_new_card_begins_with_what_is_missing(place: Place) -> None:
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_sittings_on_one_card_each_come_to_an_end(
-    rounds: int, place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
+    rounds: int, place: Place, clock: list[float], asv
 ) -> None:
     ordered = in_order("full")
     whole = rounds * sum(map(expected_s, ordered))
 
-    def run_piece(at: Place, chosen: Sequence[Series], rounds: int, *rest: object) -> None:
+    def measuring(at: Place, chosen: Sequence[Series], rounds: int, limit_s: float) -> None:
         clock[0] += ASV_START_S + rounds * sum(map(expected_s, chosen))
-        for _ in range(rounds):
-            noted(at, chosen, at.card)
+        noted(at, list(chosen) * rounds, at.card)
 
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
+    asv(measuring)
     most = 2 * whole / 540 + 1
     for sitting in itertools.count(1):
         here = replace(place, card=f"card {sitting}")
@@ -127,19 +126,38 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_sweep_stops_before_its_time_is_up_and_goes_on_later(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    series = in_order("six")
-    pieces: list[list[Series]] = []
+Piece = Callable[[Place, Sequence[Series], int, float], None]
+Given = list[list[Series]]
 
-    def run_piece(_: Place, chosen: Sequence[Series], *rest: object) -> None:
-        pieces.append(list(chosen))
+
+@pytest.fixture
+def asv(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> Callable[[Piece], Given]:
+    """Let asv be a function of place, series, rounds and seconds; returns what that is given."""
+    given: Given = []
+
+    def be(piece: Piece) -> Given:
+        def run_piece(
+            place: Place, chosen: Sequence[Series], rounds: int, limit_s: float, _: Path
+        ) -> None:
+            given.append(list(chosen))
+            piece(place, chosen, rounds, limit_s)
+
+        monkeypatch.setattr(sweep, "run_piece", run_piece)
+        return given
+
+    return be
+
+
+def test_a_sweep_stops_before_its_time_is_up_and_goes_on_later(
+    place: Place, clock: list[float], asv
+) -> None:
+    series, log = in_order("six"), place.results / "log"
+
+    def measuring(_: Place, chosen: Sequence[Series], *rest: object) -> None:
         clock[0] += ASV_START_S + sum(map(expected_s, chosen))
         noted(place, chosen, place.card)
 
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
-    log = place.results / "log"
+    pieces = asv(measuring)
     left = sweep.sweep(place, series, 1, 60.0, log)
     assert clock[0] <= 60
     assert 0 < len(left) < 30
@@ -149,65 +167,48 @@ def test_a_sweep_stops_before_its_time_is_up_and_goes_on_later(
 
 
 def test_rounds_that_an_interrupted_asv_did_not_come_to_remain(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
+    place: Place, clock: list[float], asv
 ) -> None:
     """asv goes round by round: interrupted in the last, each series has the others."""
     series = in_order("six")
 
-    def run_piece(
-        _: Place, chosen: Sequence[Series], rounds: int, limit_s: float, *rest: object
-    ) -> None:
+    def interrupted(_: Place, chosen: Sequence[Series], rounds: int, limit_s: float) -> None:
         for _ in range(rounds - 1):
             noted(place, chosen, place.card)
         noted(place, chosen[:4], place.card)
         clock[0] += limit_s
 
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
+    asv(interrupted)
     assert sweep.sweep(place, series, 3, 600.0, place.results / "log") == series[4:]
 
 
-def test_a_round_lost_with_its_process_remains(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_round_lost_with_its_process_remains(place: Place, asv) -> None:
     series = in_order("six")
-
-    def run_piece(_: Place, chosen: Sequence[Series], rounds: int, *rest: object) -> None:
-        noted(place, chosen, place.card)
-        noted(place, chosen[1:], place.card)
-
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
+    asv(lambda _, chosen, *rest: noted(place, [*chosen, *chosen[1:]], place.card))
     assert sweep.sweep(place, series, 2, 600.0, place.results / "log") == series[:1]
 
 
 def test_a_sweep_whose_time_ends_before_its_first_round_is_no_error(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
+    place: Place, clock: list[float], asv
 ) -> None:
-    def run_piece(
-        _: Place, chosen: Sequence[Series], rounds: int, limit_s: float, log: Path
-    ) -> None:
+    def late(place: Place, chosen: Sequence[Series], rounds: int, limit_s: float) -> None:
         clock[0] += limit_s
 
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
+    asv(late)
     series = in_order("six")
     assert sweep.sweep(place, series, 1, 60.0, place.results / "log") == series
 
 
-def test_what_failed_before_is_tried_once_more_and_not_for_ever(
-    place: Place, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    series = in_order("six")
-    pieces: list[list[Series]] = []
+def test_what_failed_before_is_tried_once_more_and_not_for_ever(place: Place, asv) -> None:
+    series, log = in_order("six"), place.results / "log"
 
-    def run_piece(_: Place, chosen: Sequence[Series], *rest: object) -> None:
-        pieces.append(list(chosen))
+    def failing(_: Place, chosen: Sequence[Series], *rest: object) -> None:
         with place.rounds.open("a") as file:
             file.writelines(line(pair, status="failed") for pair in chosen)
 
     noted(place, series[1:], place.card)
-    with place.rounds.open("a") as file:
-        file.write(line(series[0], status="failed"))
-    monkeypatch.setattr(sweep, "run_piece", run_piece)
-    log = place.results / "log"
+    failing(place, series[:1])
+    pieces = asv(failing)
     assert sweep.sweep(place, series, 1, 600.0, log) == []
     assert pieces == []
     assert sweep.sweep(place, series, 1, 600.0, log, frozenset({"failed"})) == []
