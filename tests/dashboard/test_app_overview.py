@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -115,3 +116,13 @@ def test_else_the_newest_commit_is_shown(
     assert shown(app, history.commits[-1])
     assert shown(app, history.commits[-2])
     assert "The address does not name two commits that were measured here" in words(app)
+
+
+def test_of_commits_that_an_address_fits_the_newest_is_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commits: Any = [SimpleNamespace(hash=digits) for digits in ("abcd1", "abcd2", "ffff3")]
+    monkeypatch.setattr(state.st, "query_params", {"head": "abcd", "base": "abc"})
+    assert state.named_commit(commits, "head") == "abcd2"
+    assert state.named_commit(commits, "base") is None, "too short to name one"
+    assert state.named_commit(commits, "other") is None

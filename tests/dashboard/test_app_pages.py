@@ -301,3 +301,20 @@ def test_many_commits_are_thinned_unless_few_are_chosen(
     everything = open_page("trends", store, benchmark="forward", commits="all")
     assert "lowest and highest" in words(everything)
     assert 60 < max(len(data) for data in charted(everything)) <= 122
+
+
+def test_a_change_of_an_exact_figure_is_told_however_small(
+    open_page: OPEN,
+    make_history: Callable[..., Any],
+    recipe: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.lmhead-perf]\nexact = ["*"]\n')
+    monkeypatch.chdir(tmp_path)
+    slower = {("forward.Forward.track_time", 2): 1.0001}
+    made = make_history(tmp_path / "results", recipe(commits=4, noise=0.0, factors=slower))
+    ingest(tmp_path / "s.duckdb", made.results)
+    told = words(open_page("regressions", tmp_path / "s.duckdb"))
+    assert "+0.01 %" in told
+    assert "±0.0 %" not in told
