@@ -18,8 +18,8 @@ from asv_benchmarks.workloads import Device, Workload
 # Each call has another length than the one before it, all in one bucket.
 LENGTHS = 8
 MICROSECONDS = 1000.0  # in a ms, the timer's unit
-# Groups of one process jump between 100 and 200 us, for some ms or longer, as if the core were
-# shared: they are spread over a second, and the least of their medians is the call's own time.
+# Groups of one process jump between 100 and 200 us, as if the core were shared: they are spread
+# over a second, and the least of their medians is the call's own time.
 PLAN = Plan("host-clock", "minimum", 20.0, samples=30, group=20)
 CPU_PLAN = Plan("host-clock", "minimum", 0.0, samples=5, group=4)
 
