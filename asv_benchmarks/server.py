@@ -106,10 +106,11 @@ class SharedServer(Spawner):  # type: ignore[misc]
         if self._beginning is not None:
             self._beginning.join()
         if self._server is not None:
-            self._server.preimported()  # which may end it
-        if self._server is not None and self._server.has_ended():
-            self._server.close()
-            self._server = None
+            imported, _ = self._server.preimported()
+            # One that dies of it closes its socket a moment before it has ended.
+            if self._server.has_ended(0.0 if imported else GRACE_S):
+                self._server.close()
+                self._server = None
         if self._server is None:
             self._server = LastingServer(self.env, self.benchmark_dir)
         return self._server

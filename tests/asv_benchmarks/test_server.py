@@ -133,15 +133,20 @@ def test_who_uses_the_fork_server_of_the_configuration(command: str, forks: bool
     assert not Invocation(["run"]).forks(SimpleNamespace(launch_method=None))
 
 
-def test_a_server_that_cannot_be_begun_early_is_tried_again(toy, tmp_path: Path) -> None:
-    """A suite that breaks whoever imports it first but asv's discovery, once."""
+@pytest.mark.parametrize("lingers_s", [0.0, 0.2])
+def test_a_server_that_cannot_be_begun_early_is_tried_again(
+    lingers_s: float, toy, tmp_path: Path
+) -> None:
+    """A suite that breaks whoever imports it first but asv's discovery, once. Its socket is
+    closed before the process has ended."""
     toy.sleeping(1, "only")
     flag = tmp_path / "flag"
     family = toy.folder / "asv_benchmarks" / "toy.py"
     breaking = (
         "import os, sys\nfrom pathlib import Path\n"
         f"if 'discover' not in sys.argv and not Path({str(flag)!r}).exists():\n"
-        f"    Path({str(flag)!r}).touch()\n    os._exit(7)\n"
+        f"    Path({str(flag)!r}).touch()\n    os.closerange(3, 256)\n"
+        f"    import time\n    time.sleep({lingers_s})\n    os._exit(7)\n"
     )
     family.write_text(breaking + family.read_text())
     run = toy.asv(*ALL)
