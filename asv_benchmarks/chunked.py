@@ -23,6 +23,7 @@ class Chunked(Family):
     family = "chunked"
     entropy = "metric"
     work = Work(products=1, logit_ps=14)
+    planted_work = Work(products=1, logit_ps=19)
 
     def prepare(
         self, fused_lmhead: ModuleType, workload: Workload, device: Device

@@ -39,13 +39,15 @@ class Family(Frame, abstract=True):
     """A call on a workload: parameters ``model``, ``tokens`` and ``tp``.
 
     ``work`` is what the call does, from which its protocol follows. ``plantable``: a
-    planted slowdown reaches it.
+    planted slowdown reaches it. ``planted_work``: what its share is taken of, where ``work``
+    is too far from the truth, and bettering that would change protocols within series.
     """
 
     params: ClassVar[list[tuple[Any, ...]]] = [MODELS, TOKENS, TENSOR_PARALLEL]
     param_names: ClassVar[list[str]] = ["model", "tokens", "tp"]
     work: ClassVar[Work] = Work()
     plantable: ClassVar[bool] = True
+    planted_work: ClassVar[Work | None] = None
 
     @abstractmethod
     def prepare(
@@ -96,11 +98,11 @@ class Family(Frame, abstract=True):
     def _made(self, package: ModuleType, device: Device) -> Callable[[], Outputs]:
         """The call on inputs of its own, with the work that is planted in this commit's."""
         call = self.prepare(package, self.part, device)
-        length = nominal_ms(self.part, self.work)
-        fraction = planted_fraction(self.handover.commit, length)
+        fraction = planted_fraction(self.handover.commit, nominal_ms(self.part, self.work))
         if fraction is None or not self.plantable:
             return call
         self.record.planted = fraction
+        length = nominal_ms(self.part, self.planted_work or self.work)
         return with_extra_work(call, self.part, length, fraction, device)
 
     def _subject(self, package: ModuleType, device: Device) -> tuple[Subject, Plan]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from asv_benchmarks import frame
+from asv_benchmarks import frame, harness
 from asv_benchmarks.conditions import Reading
 from asv_benchmarks.device import Gpu
 from asv_benchmarks.harness import Family
@@ -227,6 +227,29 @@ def test_a_planted_slowdown_is_recorded_where_it_is_planted(
     monkeypatch.setenv("LMHEAD_BENCH_PLANT", f"{'d' * 40}:0.5")
     run(Toy())
     assert [line["planted"] for line in lines(results)] == [0.5, None, None]
+
+
+def test_a_planted_share_is_of_the_work_that_a_family_names(
+    handed_over, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    handed_over()
+    lengths: list[float] = []
+
+    def noted(call: Any, workload: Any, length_ms: float, *_: Any) -> Any:
+        lengths.append(length_ms)
+        return call
+
+    monkeypatch.setattr(harness, "with_extra_work", noted)
+    monkeypatch.setenv("LMHEAD_BENCH_PLANT", f"{COMMIT}:0.5")
+
+    class Told(Toy):
+        family = "chunked"
+        planted_work = Work(products=3)
+
+    run(Toy())
+    run(Told())
+    assert lengths[1] == pytest.approx(3 * lengths[0])
 
 
 def test_a_slice_is_recorded_and_scaled(handed_over) -> None:
