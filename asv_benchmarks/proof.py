@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,14 @@ from pathlib import Path
 from asv_benchmarks import proof_kept, tiers
 from asv_benchmarks.planted import VARIABLE
 from asv_benchmarks.proof_judge import ProofError, judged, keep, run
-from asv_benchmarks.proof_report import COMPLETE, Sitting, load, report, rounds_of
+from asv_benchmarks.proof_report import (
+    COMPLETE,
+    Sitting,
+    load,
+    report,
+    rounds_of,
+    set_label,
+)
 from asv_benchmarks.sweep import REMAINS
 from asv_benchmarks.sweep_plan import ASV_START_S, expected_s
 
@@ -122,7 +130,7 @@ def take_one(folder: Path, clone: Path, commits: Commits, options: argparse.Name
     # Beside the suite: asv finds repository, plugin and benchmarks from the file's folder.
     own = clone / "asv.proof.json"
     own.write_text(json.dumps(conf), encoding="utf-8")
-    pairs = [pair for part in SETS[options.set] for pair in part.series()]
+    pairs = series_in(options.set, options.benchmarks)
     command = [sys.executable, "-m", "asv", "--config", own.name, "run"]
     command += [f"HASHFILE:{hashes.absolute()}", "--interleave-rounds"]
     command += ["--machine", options.machine, "--attribute", f"rounds={options.rounds}"]
@@ -152,6 +160,7 @@ def take_one(folder: Path, clone: Path, commits: Commits, options: argparse.Name
         "measured": commits.measured,
         "sides": sides,
         "set": options.set,
+        "benchmarks": options.benchmarks,
         "plant": options.plant,
         "rounds": options.rounds,
         "seconds": round(seconds, 1),
@@ -160,31 +169,49 @@ def take_one(folder: Path, clone: Path, commits: Commits, options: argparse.Name
     return seconds
 
 
-def expected(name: str, rounds: int, sides: int) -> float:
+def series_in(name: str, benchmarks: str | None) -> list[tuple[str, str]]:
+    """(benchmark, params) of a set, or of those whose benchmark's name begins as asked for.
+
+    Raises ProofError where none does.
+    """
+    pairs = [pair for part in SETS[name] for pair in part.series()]
+    chosen = [pair for pair in pairs if benchmarks is None or re.match(benchmarks, pair[0])]
+    if not chosen:
+        raise ProofError(f"the set {name!r} has no benchmark named like {benchmarks!r}")
+    return chosen
+
+
+def expected(series: Iterable[tuple[str, str]], rounds: int, sides: int) -> float:
     """About how many seconds a sitting takes, before one has been taken."""
-    series = [pair for part in SETS[name] for pair in part.series()]
     return ASV_START_S + sides * rounds * sum(map(expected_s, series))
 
 
 def take(options: argparse.Namespace) -> int:
     """Take sittings until there are enough or the time is up; how many are missing."""
     ends = time.monotonic() + options.minutes * 60
+    series = series_in(options.set, options.benchmarks)
     clone, commits = prepare(options.folder, Path.cwd(), options.commit)
     root = options.folder / "comparisons"
     numbers = range(1, options.comparisons + 1)
     marks = {n: root / f"{options.set}-{n:03}" / COMPLETE for n in numbers}
     missing = [number for number, mark in marks.items() if not mark.exists()]
-    asked = {"measured": commits.measured, "plant": options.plant, "rounds": options.rounds}
+    asked = {
+        "measured": commits.measured,
+        "benchmarks": options.benchmarks,
+        "plant": options.plant,
+        "rounds": options.rounds,
+    }
     for number in set(numbers) - set(missing):
         taken = proof_kept.mark(marks[number])
-        if other := [name for name, value in asked.items() if taken[name] != value]:
+        if other := [name for name, value in asked.items() if taken.get(name) != value]:
             raise ProofError(
                 f"{marks[number].parent} differs in {', '.join(other)} from what is asked for; "
                 "give this study a folder of its own"
             )
+    label = set_label(options.set, options.benchmarks)
     seconds = max(
-        (c.seconds for c in load([options.folder]) if c.set == options.set),
-        default=expected(options.set, options.rounds, len(commits.sides(bool(options.plant)))),
+        (c.seconds for c in load([options.folder]) if c.set == label),
+        default=expected(series, options.rounds, len(commits.sides(bool(options.plant)))),
     )
     for number in list(missing):
         if time.monotonic() + seconds * 1.05 > ends:
@@ -211,6 +238,9 @@ def main(arguments: Iterable[str] | None = None) -> int:
     taking.add_argument("--rounds", type=int, default=3, help="processes a series and commit")
     taking.add_argument("--set", choices=sorted(SETS), default="warm")
     taking.add_argument(
+        "--benchmarks", metavar="REGEX", help="of the set, only benchmarks named like this"
+    )
+    taking.add_argument(
         "--plant",
         type=float,
         nargs="*",
@@ -227,6 +257,11 @@ def main(arguments: Iterable[str] | None = None) -> int:
             "--threshold", type=float, default=0.5, help="of the check, in percent"
         )
     options = parser.parse_args(None if arguments is None else list(arguments))
+    if options.command == "take" and options.benchmarks is not None:
+        try:
+            re.compile(options.benchmarks)
+        except re.error as error:
+            parser.error(f"--benchmarks {options.benchmarks!r} is no regular expression: {error}")
     if options.command == "take" and (
         len(options.plant) > 2 or not all(0 < share < 10 for share in options.plant)
     ):

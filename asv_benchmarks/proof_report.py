@@ -102,6 +102,11 @@ def rounds_of(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+def set_label(name: str, benchmarks: str | None) -> str:
+    """A set, and which of its benchmarks where not all were measured."""
+    return name if benchmarks is None else f"{name} (`{benchmarks}`)"
+
+
 def sitting(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> Sitting:
     """One sitting from its mark and the lines of its rounds; failed rounds are left out."""
     side_of = {commit: side for side, commit in complete["sides"].items()}
@@ -121,7 +126,7 @@ def sitting(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> 
         if line.get("planted"):
             planted[name] = float(line["planted"])
     return Sitting(
-        set=complete["set"],
+        set=set_label(complete["set"], complete.get("benchmarks")),
         rounds=complete["rounds"],
         seconds=complete["seconds"],
         threshold=complete.get("threshold"),

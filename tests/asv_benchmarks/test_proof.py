@@ -259,6 +259,41 @@ def test_the_sets_hold_every_family_and_both_ends() -> None:
     }
 
 
+def test_a_part_of_a_set_is_taken_by_its_benchmarks_names() -> None:
+    everything = proof.series_in("warm", None)
+    some = proof.series_in("warm", r"chunked|forward\.Forward")
+    assert set(some) < set(everything)
+    assert {name for name, _ in some} == {
+        "chunked.Chunked.track_time",
+        "forward.Forward.track_time",
+    }
+    assert proof.expected(some, 3, 4) < proof.expected(everything, 3, 4)
+    with pytest.raises(proof_judge.ProofError, match=r"the set 'warm' has no .* like 'spam'"):
+        proof.series_in("warm", "spam")
+
+
+def test_a_part_of_a_set_is_named_in_the_report(tmp_path: Path) -> None:
+    for number in (1, 2):
+        synthetic(tmp_path, number)
+    mark = tmp_path / "comparisons" / "warm-002" / "complete.json"
+    mark.write_text(json.dumps(json.loads(mark.read_text()) | {"benchmarks": "forward"}))
+    said = report(load([tmp_path]))
+    assert "Sittings: 1 of warm (3 rounds), 1 of warm (`forward`) (3 rounds); of commit" in said
+
+
+@pytest.mark.parametrize("arguments", [["--benchmarks", "("], ["--benchmarks", "spam"]])
+def test_benchmarks_that_are_none_are_refused(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = proof.main(["take", str(tmp_path / "study"), *arguments])
+    except SystemExit as error:
+        status = error.code
+    assert status
+    assert arguments[1] in capsys.readouterr().err
+    assert not (tmp_path / "study").exists()
+
+
 def test_the_commits_are_alike_and_the_same_anywhere(toy: Any, tmp_path: Path) -> None:
     commit = toy.sleeping(1, "measured")
     clone, made = proof.prepare(tmp_path / "one", toy.folder, "main")
@@ -308,6 +343,9 @@ def test_a_sitting_is_taken_under_asv_once_and_judged_later(
     assert proof.main([*asked, "--comparisons", "2", "--plant", "--minutes", "0.01"]) == 1
     assert "warm" not in (said := capsys.readouterr().err)
     assert "smoke-001 differs in plant from what is asked for" in said
+    few = ["--comparisons", "2", "--benchmarks", "toy", "--minutes", "0.01"]
+    assert proof.main([*asked, *few]) == 1
+    assert "smoke-001 differs in benchmarks from what" in capsys.readouterr().err
     monkeypatch.chdir(Path(__file__).parents[2])  # which has the dashboard
     assert proof.main(["report", str(folder)]) == 0
     assert "Sittings: 1 of smoke (1 round); of commit" in capsys.readouterr().out
