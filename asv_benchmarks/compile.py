@@ -1,15 +1,17 @@
 """What a first call costs: compiling and tuning, with cold caches and with warm ones.
 
-Every figure of a round comes from the same two fresh processes (``fresh.cold_and_warm``):
-the first benchmark that asv runs starts them and leaves the figures of the others, which
-then cost no process with a GPU. Each figure is taken once; a further round finds none and
-measures anew.
+Every figure of a round comes from the same fresh processes (``fresh.cold_and_warm``): the
+first benchmark that asv runs starts them and leaves the figures of the others, which then
+cost no process with a GPU. Single first calls scatter by a tenth, so that a round takes
+three pairs of processes and the median. Each figure is taken once; a further round finds
+none and measures anew.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -17,19 +19,30 @@ from typing import Any, ClassVar
 from asv_benchmarks.calls import fused_function
 from asv_benchmarks.conditions import summarise
 from asv_benchmarks.frame import Frame
-from asv_benchmarks.fresh import FreshProcessError, cold_and_warm
+from asv_benchmarks.fresh import FreshProcessError, Report, cold_and_warm
 from asv_benchmarks.timing import Plan, Timing
 from asv_benchmarks.workloads import Device, Workload, runs_on
 
-Figures = dict[str, float | None]
+Figures = dict[str, list[float]]
+"""Samples by benchmark class; none where the commit does not tell."""
+
+PAIRS = 3
 
 
-def figures(cold: dict[str, Any], warm: dict[str, Any]) -> Figures:
-    """The figures of a round by benchmark class; None where the commit does not tell.
+def figures(pairs: Sequence[tuple[Report, Report]]) -> Figures:
+    """The figures of a round, of each pair of a cold and a warm process one sample.
 
     Times in ms, shared memory in bytes. Counts are those of the cold process's first call;
     registers, spills and shared memory those of the kernel that takes most of each.
     """
+    told = [_figures_of_pair(cold, warm) for cold, warm in pairs]
+    return {
+        name: [sample for of_pair in told if (sample := of_pair[name]) is not None]
+        for name in NAMES
+    }
+
+
+def _figures_of_pair(cold: Report, warm: Report) -> dict[str, float | None]:
     first, same, new = cold["calls"]
     known_process, known_bucket = warm["calls"]
     kernels = cold["kernels"]
@@ -51,8 +64,21 @@ def figures(cold: dict[str, Any], warm: dict[str, Any]) -> Figures:
     }
 
 
+NAMES = tuple(
+    _figures_of_pair(
+        {"calls": [{"ms": 0.0, "compilations": 0, "candidates": 0}] * 3, "kernels": []},
+        {"calls": [{"ms": 0.0}] * 2},
+    )
+)
+
+
+def summary(samples: Sequence[float], unit: str) -> float:
+    """The median; of a count one that occurred."""
+    return statistics.median(samples) if unit == "ms" else statistics.median_high(samples)
+
+
 def take_figure(path: Path, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """``{"value", "schedule"}`` of one figure: what an earlier benchmark left, or anew.
+    """``{"samples", "schedule"}`` of one figure: what an earlier benchmark left, or anew.
 
     ``path`` holds what is left; ``measure`` returns ``{"figures", "schedule"}``. A failure
     is left to the other benchmarks too, which would fail alike. Raises FreshProcessError.
@@ -64,21 +90,13 @@ def take_figure(path: Path, name: str, measure: Callable[[], dict[str, Any]]) ->
         try:
             left = measure()
         except FreshProcessError as error:
-            left = {"figures": dict.fromkeys(NAMES), "schedule": None, "error": str(error)}
-    value = left["figures"].pop(name)
+            left = {"figures": {name: [] for name in NAMES}, "schedule": None, "error": str(error)}
+    samples = left["figures"].pop(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(left), encoding="utf-8")
     if "error" in left:
         raise FreshProcessError(left["error"])
-    return {"value": value, "schedule": left["schedule"]}
-
-
-NAMES = tuple(
-    figures(
-        {"calls": [{"ms": 0.0, "compilations": 0, "candidates": 0}] * 3, "kernels": []},
-        {"calls": [{"ms": 0.0}] * 2},
-    )
-)
+    return {"samples": samples, "schedule": left["schedule"]}
 
 
 class _Figure(Frame, abstract=True):
@@ -101,25 +119,25 @@ class _Figure(Frame, abstract=True):
         fused_function(package, device, "return_entropy")
 
         def measure() -> dict[str, Any]:
-            cold, warm = cold_and_warm(
-                handover.checkout, device, workload.m, workload.h, workload.v, entropy=True
-            )
-            return {"figures": figures(cold, warm), "schedule": cold["schedule"]}
+            shape = (workload.m, workload.h, workload.v)
+            pairs = cold_and_warm(handover.checkout, device, *shape, entropy=True, pairs=PAIRS)
+            cold, _ = pairs[0]
+            return {"figures": figures(pairs), "schedule": cold["schedule"]}
 
         name = f"{handover.run}-{handover.commit}-{workload.model}-{workload.tokens}.json"
         left = handover.checkout.parent / "first-calls" / name
         found = take_figure(left, type(self).__name__, measure)
-        if found["value"] is None:
+        if not found["samples"]:
             raise NotImplementedError(
                 f"this commit, its Triton or a {device} does not tell {type(self).__name__}"
             )
-        self.value, self.schedule = float(found["value"]), found["schedule"]
+        self.samples, self.schedule = tuple(map(float, found["samples"])), found["schedule"]
 
     def take(self, package: ModuleType, device: Device) -> Timing:
         del package, device
         conditions = summarise([self.monitor.read()])
-        plan = Plan("fresh-process", "median", 0.0, samples=1)
-        return Timing((self.value,), self.value, plan, conditions)
+        plan = Plan("fresh-process", "median", 0.0, samples=len(self.samples))
+        return Timing(self.samples, summary(self.samples, self.unit), plan, conditions)
 
     def chosen(self, package: ModuleType, device: Device) -> dict[str, Any] | None:
         del package, device

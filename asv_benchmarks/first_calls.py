@@ -1,21 +1,31 @@
-"""What first calls cost, measured in a process of its own: run by its path, never imported.
+"""What first calls cost, measured in processes of their own: run by its path, never imported.
 
-    python -P first_calls.py SPEC.json REPORT.json
+    python -P first_calls.py SPEC.json
 
-The process finds the measured ``fused_lmhead`` on its path, perhaps beside an older
-suite, and so imports nothing of this one. SPEC: ``{"device", "calls": [{"tokens", "h",
-"v", "entropy"}], "seconds": budget or null}``. Each call is timed by the wall clock up to
-the device's last kernel, after imports and after the CUDA context. REPORT: ``{"calls":
-[{"tokens", …, "ms", "compilations", "cache_hits", "candidates"}], "schedule", "kernels":
-[{"name", "registers", "spills", "shared_bytes"}]}``; ``calls`` is shorter than asked where
-the budget ran out. ``kernels`` are those that the first of the calls launches.
+The processes find the measured ``fused_lmhead`` on their path, perhaps beside an older
+suite, and so import nothing of this one. torch is imported once, without a computation and
+without CUDA; each process is forked from there, so that it has caches, Triton and CUDA
+context of its own.
+
+SPEC: ``{"groups": [[process, …], …], "budget_s"}``; processes run one after the other, and
+no group after the first is begun once ``budget_s`` are over. A process: ``{"device",
+"checkout", "variables", "calls": [{"tokens", "h", "v", "entropy"}], "report": PATH}``, with
+``variables`` for its environment, ``TRITON_CACHE_DIR`` among them; those that torch reads
+when it is imported come too late. Each call is timed by the wall clock up to the device's
+last kernel, after imports and after the CUDA context. A report: ``{"calls": [{"tokens", …,
+"ms", "compilations", "cache_hits", "candidates"}], "schedule", "kernels": [{"name",
+"registers", "spills", "shared_bytes"}]}``. ``kernels`` are those that the first of the
+calls launches. A process that fails ends the script, with its traceback on stderr.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.util
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -110,9 +120,18 @@ def searched(package: Any) -> int | None:
     return sum(len(search.candidates) for search in searches() if not search.remembered)
 
 
+def check_cache() -> None:
+    """Raise RuntimeError if Triton, imported before the fork, kept to another folder.
+
+    Triton without ``knobs`` reads the variable whenever it opens its cache.
+    """
+    cache = getattr(getattr(sys.modules.get("triton"), "knobs", None), "cache", None)
+    if cache is not None and cache.dir != os.environ["TRITON_CACHE_DIR"]:
+        raise RuntimeError(f"Triton caches in {cache.dir}, not in {os.environ['TRITON_CACHE_DIR']}")
+
+
 def measure(spec: dict[str, Any]) -> dict[str, Any]:
-    """Make the calls and report them."""
-    started = time.monotonic()
+    """Make the calls of one process and report them."""
     torch = importlib.import_module("torch")
     package = importlib.import_module("fused_lmhead")
     if not Path(str(package.__file__)).resolve().is_relative_to(spec["checkout"]):
@@ -128,6 +147,7 @@ def measure(spec: dict[str, Any]) -> dict[str, Any]:
     dtype = torch.bfloat16 if on_gpu else torch.float32
     compilations = Compilations()
     hooked = compilations.listen()
+    check_cache()
     generator = torch.Generator(place).manual_seed(1)
     wait = torch.cuda.synchronize if on_gpu else (lambda: None)
     weights: dict[tuple[int, int], Any] = {}
@@ -154,8 +174,6 @@ def measure(spec: dict[str, Any]) -> dict[str, Any]:
 
     report: dict[str, Any] = {"calls": [], "schedule": None, "kernels": []}
     for call in spec["calls"]:
-        if spec["seconds"] is not None and time.monotonic() - started > spec["seconds"]:
-            break
         made = arguments(call)
         wait()
         before = (compilations.compiled, compilations.found, searched(package))
@@ -182,8 +200,46 @@ def measure(spec: dict[str, Any]) -> dict[str, Any]:
     return report
 
 
+def end_with(parent: int) -> None:
+    """Let this process be killed when ``parent`` is, or it would keep the GPU. Linux only."""
+    if sys.platform == "linux":
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+        if os.getppid() != parent:
+            sys.exit("the script has ended")
+
+
+def fork(spec: dict[str, Any]) -> None:
+    """Measure in a child and wait for it. Raises SystemExit in the child, and if it failed.
+
+    The child leaves as any interpreter does, not by ``os._exit``: threads may still write
+    to its caches.
+    """
+    script = os.getpid()
+    child = os.fork()
+    if child == 0:
+        end_with(script)
+        os.environ.update(spec["variables"])
+        Path(spec["report"]).write_text(json.dumps(measure(spec)), encoding="utf-8")
+        sys.exit()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
+        sys.exit(code if code > 0 else f"killed by signal {-code}")
+
+
+def main(spec: dict[str, Any]) -> None:
+    """Run the groups of processes within the budget."""
+    started = time.monotonic()
+    torch = importlib.import_module("torch")
+    # Neither would be the child's own; a CUDA context does not even survive a fork.
+    if torch.cuda.is_initialized() or "fused_lmhead" in sys.modules:
+        raise RuntimeError("importing torch alone initialised CUDA or imported fused_lmhead")
+    for number, group in enumerate(spec["groups"]):
+        if number and time.monotonic() - started > spec["budget_s"]:
+            break
+        for process in group:
+            fork(process)
+
+
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(
-        json.dumps(measure(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))),
-        encoding="utf-8",
-    )
+    main(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Fresh interpreters with fresh caches: the parent's half of ``first_calls.py``."""
+"""Fresh processes with fresh caches: the caller's half of ``first_calls.py``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from asv_benchmarks.workloads import Device
 
@@ -26,25 +27,104 @@ class Call(TypedDict):
 
 
 class FreshProcessError(RuntimeError):
-    """The child did not report."""
+    """A process did not report."""
 
 
-def cold_environ(caches: Path, checkout: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The child's variables: every cache below ``caches``, ``fused_lmhead`` from ``checkout``.
+Report = dict[str, Any]
+"""What ``first_calls.py`` says of one process."""
 
-    Variables that would lead to another cache or to this suite's own run are left out.
+TIMEOUT_S = 260.0
+# A commit whose first call searches for a minute is not to make a round of three.
+PAIRS_BUDGET_S = 40.0
+CACHES = ("TRITON_CACHE_DIR", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+
+
+def clean_environ(checkout: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The script's variables: ``fused_lmhead`` from ``checkout``, no cache that exists.
+
+    Those of this suite's own run are left out too.
     """
     kept = {
         name: value
         for name, value in environ.items()
-        if not name.startswith(("LMHEAD_BENCH_", "ASV_"))
+        if not name.startswith(("LMHEAD_BENCH_", "ASV_")) and name not in CACHES
     }
-    return kept | {
-        "PYTHONPATH": str(checkout),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-        "XDG_CACHE_HOME": str(caches / "xdg"),
-        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-    }
+    return kept | {"PYTHONPATH": str(checkout)}
+
+
+def cache_variables(caches: Path) -> dict[str, str]:
+    """Every cache of a process below ``caches``."""
+    return {name: str(caches / name.lower()) for name in CACHES}
+
+
+class Process(NamedTuple):
+    """One process: the folder of its caches, its calls, and further variables."""
+
+    caches: Path
+    calls: Sequence[Call]
+    variables: Mapping[str, str]
+
+
+def run_processes(
+    folder: Path,
+    checkout: Path,
+    device: Device,
+    groups: Sequence[Sequence[Process]],
+    *,
+    budget_s: float,
+    timeout_s: float,
+) -> list[list[Report]]:
+    """The reports of the groups of processes that were begun: the first, others in the budget.
+
+    ``folder`` takes the script's files. ``budget_s``: begin no further group after so many.
+    Raises FreshProcessError with the last words of the first process that fails, or after
+    ``timeout_s`` altogether.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = folder / "spec.json"
+    reports = [
+        [folder / f"report-{number}-{place}.json" for place in range(len(group))]
+        for number, group in enumerate(groups)
+    ]
+    for path in chain.from_iterable(reports):
+        path.unlink(missing_ok=True)
+    for process in chain.from_iterable(groups):
+        process.caches.mkdir(parents=True, exist_ok=True)
+    asked = [
+        [
+            {
+                "device": device,
+                "checkout": str(checkout.resolve()),
+                "variables": cache_variables(process.caches) | dict(process.variables),
+                "calls": list(process.calls),
+                "report": str(path),
+            }
+            for process, path in zip(group, paths, strict=True)
+        ]
+        for group, paths in zip(groups, reports, strict=True)
+    ]
+    spec.write_text(json.dumps({"groups": asked, "budget_s": budget_s}), encoding="utf-8")
+    try:
+        done = subprocess.run(
+            # -P: the script's folder, which is this suite's, stays off the path.
+            [sys.executable, "-P", str(SCRIPT), str(spec)],
+            cwd=folder,
+            env=clean_environ(checkout, os.environ),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise FreshProcessError(f"the fresh processes took more than {timeout_s:g} s") from None
+    if done.returncode:
+        words = done.stderr.strip().splitlines() or ["no message"]
+        raise FreshProcessError(f"a fresh process ended with {done.returncode}: {words[-1]}")
+    return [
+        [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        for paths in reports
+        if paths[0].exists()
+    ]
 
 
 def first_calls(
@@ -53,40 +133,19 @@ def first_calls(
     device: Device,
     calls: Sequence[Call],
     *,
-    seconds: float | None = None,
-    timeout_s: float = 130.0,
+    timeout_s: float = TIMEOUT_S / 2,
     variables: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+) -> Report:
     """The report of a new process that makes ``calls`` with the caches in that folder.
 
-    ``seconds``: begin no further call after so many. ``variables``: further ones of its
-    environment. Raises FreshProcessError with the
-    child's last words.
+    ``variables``: further ones of its environment. Raises FreshProcessError with the
+    process's last words.
     """
-    caches.mkdir(parents=True, exist_ok=True)
-    spec, report = caches / "spec.json", caches / "report.json"
-    asked = {"device": device, "calls": list(calls), "seconds": seconds}
-    spec.write_text(json.dumps({**asked, "checkout": str(checkout.resolve())}))
-    report.unlink(missing_ok=True)
-    # -P: the script's folder, which is this suite's, stays off the path.
-    command = [sys.executable, "-P", str(SCRIPT), str(spec), str(report)]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=caches,
-            env={**cold_environ(caches, checkout, os.environ), **(variables or {})},
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise FreshProcessError(f"the fresh process took more than {timeout_s:g} s") from None
-    if done.returncode or not report.exists():
-        words = done.stderr.strip().splitlines() or ["no message"]
-        raise FreshProcessError(f"the fresh process ended with {done.returncode}: {words[-1]}")
-    loaded: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-    return loaded
+    process = Process(caches, calls, variables or {})
+    [[report]] = run_processes(
+        caches, checkout, device, [[process]], budget_s=0.0, timeout_s=timeout_s
+    )
+    return report
 
 
 def cold_and_warm(
@@ -97,21 +156,39 @@ def cold_and_warm(
     v: int,
     *,
     entropy: bool,
+    pairs: int,
+    budget_s: float = PAIRS_BUDGET_S,
     variables: Mapping[str, str] | None = None,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two processes on one set of caches, new for the first.
+) -> list[tuple[Report, Report]]:
+    """Pairs of processes, each on one set of caches, new for the first of the pair.
 
     The first calls with ``tokens``, ``tokens + 1`` (the same bucket) and ``2 * tokens``
-    (a new one), the second with ``tokens`` and ``2 * tokens``, both known by then.
+    (a new one), the second with ``tokens`` and ``2 * tokens``, both known by then. There is
+    one pair at least; no further one is begun after ``budget_s`` seconds. Raises
+    FreshProcessError if any process fails.
     """
 
-    def call(length: int) -> Call:
-        return Call(tokens=length, h=h, v=v, entropy=entropy)
+    def calls(*lengths: int) -> list[Call]:
+        return [Call(tokens=length, h=h, v=v, entropy=entropy) for length in lengths]
 
-    with tempfile.TemporaryDirectory(prefix="lmhead-first-calls-") as folder:
-        caches = Path(folder)
-        lengths = [tokens, tokens + 1, 2 * tokens]
-        cold = first_calls(caches, checkout, device, list(map(call, lengths)), variables=variables)
-        known = [call(tokens), call(2 * tokens)]
-        warm = first_calls(caches, checkout, device, known, variables=variables)
-    return cold, warm
+    def pair(caches: Path) -> list[Process]:
+        given = variables or {}
+        return [
+            Process(caches, calls(tokens, tokens + 1, 2 * tokens), given),
+            Process(caches, calls(tokens, 2 * tokens), given),
+        ]
+
+    # A process that is killed for the time limit may still be ending.
+    with tempfile.TemporaryDirectory(
+        prefix="lmhead-first-calls-", ignore_cleanup_errors=True
+    ) as name:
+        folder = Path(name)
+        found = run_processes(
+            folder,
+            checkout,
+            device,
+            [pair(folder / f"caches-{number}") for number in range(pairs)],
+            budget_s=budget_s,
+            timeout_s=TIMEOUT_S,
+        )
+    return [(cold, warm) for cold, warm in found]

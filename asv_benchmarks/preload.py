@@ -3,7 +3,7 @@
 Each benchmark process would otherwise do it anew: ``torch.autograd.grad`` with upstream
 gradients imports sympy, a checkpoint imports dynamo, Triton's first compilation hashes its
 own library of 400 MB (0.3 s) and keeps the hash. None of it calls CUDA, whose context would
-not survive the fork. The families that time such first calls start fresh interpreters.
+not survive the fork. The families that time such first calls start processes without it.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ ASV_START_S = 15.0
 # A process from fork to end, without its calls; and the calls that it makes beside its samples.
 PROCESS_S = 0.9
 OTHER_CALLS = 6
-# Two fresh processes that compile and load, shared by the ten figures of COMPILE.
-FIRST_CALLS_S = 1.0
+# Six fresh processes that compile and load, shared by the ten figures of COMPILE.
+FIRST_CALLS_S = 1.7
 # Thirty groups, 20 ms apart.
 HOST_S = 0.8
 # What calls take in units of the product; those that are not here 1.6.
