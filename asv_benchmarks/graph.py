@@ -21,23 +21,11 @@ TOLERANCE = 1e-2
 
 
 class GraphSubject:
-    """``call`` runs on the current device, makes no host synchronisation and returns tensors.
+    """``call`` runs on the current device, makes no host synchronisation and returns tensors."""
 
-    ``again`` makes another such call, of tensors of its own; without it only the graph and
-    what the call allocates can be moved.
-    """
-
-    def __init__(
-        self, call: Callable[[], Outputs], again: Callable[[], Callable[[], Outputs]] | None = None
-    ) -> None:
-        self._again = again or (lambda: call)
-        self._flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
-        # What was timed before keeps its memory, else the next would get the same.
-        self._left: list[object] = []
-        self._capture(call)
-
-    def _capture(self, call: Callable[[], Outputs]) -> None:
+    def __init__(self, call: Callable[[], Outputs]) -> None:
         self._call = call
+        self._flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
         # Compiling, tuning and a library's first-use allocations cannot be captured.
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
@@ -60,11 +48,6 @@ class GraphSubject:
             end.record()
         torch.cuda.synchronize()
         return [start.elapsed_time(end) for start, end in events]
-
-    def move(self) -> None:
-        """Capture another call."""
-        self._left.append((self._call, self._graph, self._outputs))
-        self._capture(self._again())
 
     def poison(self) -> None:
         """Fill the graph's outputs with NaN."""

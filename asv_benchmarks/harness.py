@@ -82,12 +82,19 @@ class Family(Frame, abstract=True):
         self.part = self.portion(workload, device)
         if self.part != workload:
             self.record.measured_tokens = self.part.tokens
-        self.call = self._made(package, device)
+        self.call = self.prepare(package, self.part, device)
+        length = nominal_ms(self.part, self.work)
+        fraction = planted_fraction(self.handover.commit, length)
+        if fraction and self.plantable:
+            self.record.planted = fraction
+            planted = nominal_ms(self.part, self.planted_work or self.work)
+            self.call = with_extra_work(self.call, self.part, planted, fraction, device)
         self.call()
 
     def take(self, package: ModuleType, device: Device) -> Timing:
         """Time the call by the one timer."""
-        subject, plan = self._subject(package, device)
+        del package
+        subject, plan = self._subject(device)
         self.record.seconds["capture"] = round(self.elapsed() - self.record.seconds["setup"], 3)
         return scaled(take_round(subject, plan, self.monitor), self.shape().m / self.part.m)
 
@@ -95,20 +102,9 @@ class Family(Frame, abstract=True):
         """The schedule, by :meth:`describe`."""
         return self.describe(package, self.shape(), device)
 
-    def _made(self, package: ModuleType, device: Device) -> Callable[[], Outputs]:
-        """The call on inputs of its own, with the work that is planted in this commit's."""
-        call = self.prepare(package, self.part, device)
-        fraction = planted_fraction(self.handover.commit, nominal_ms(self.part, self.work))
-        if fraction is None or not self.plantable:
-            return call
-        self.record.planted = fraction
-        length = nominal_ms(self.part, self.planted_work or self.work)
-        return with_extra_work(call, self.part, length, fraction, device)
-
-    def _subject(self, package: ModuleType, device: Device) -> tuple[Subject, Plan]:
+    def _subject(self, device: Device) -> tuple[Subject, Plan]:
         if device == "cpu":
             return HostSubject(self.call), host_plan()
         from asv_benchmarks.graph import GraphSubject
 
-        subject = GraphSubject(self.call, lambda: self._made(package, device))
-        return subject, gpu_plan(nominal_ms(self.part, self.work))
+        return GraphSubject(self.call), gpu_plan(nominal_ms(self.part, self.work))

@@ -83,9 +83,6 @@ class Pair:
             samples.append(100 * collectives_ms / whole_ms if self.share else whole_ms)
         return samples
 
-    def move(self) -> None:
-        """Nothing: two ranks' calls are no short ones, so no plan of theirs moves."""
-
     def poison(self) -> None:
         """Each call makes new outputs."""
 
@@ -153,11 +150,7 @@ class _Parallel(Family, abstract=True):
         A share has no smallest value to prefer.
         """
         plan = replace(
-            gpu_plan(nominal_ms(workload, self.work)),
-            protocol=PROTOCOL,
-            group=1,
-            warming=0,
-            moves=False,
+            gpu_plan(nominal_ms(workload, self.work)), protocol=PROTOCOL, group=1, warming=0
         )
         return replace(plan, statistic="median") if self.share else plan
 

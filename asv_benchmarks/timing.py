@@ -3,11 +3,10 @@
 Why each rule, on a GPU whose clocks are not locked: host jitter goes with graph
 replay; power capping goes with an idle gap before each sample; but after a gap the first
 replays are slower, by different amounts, which shows in a short kernel: it is replayed in
-bursts, of which about the first half is not counted. One under 0.3 ms is not paced at all,
-but its time follows from where in memory its tensors and graph happen to lie: each sample
-is of another placement. One over 20 ms is capped inside itself, where the minimum after a
-gap of three lengths holds best. Lengths are nominal ones (``nominal.py``): near a limit,
-measured ones would mix two protocols in a series.
+bursts, of which about the first half is not counted. One far under 0.3 ms is not paced at
+all; one over 20 ms is capped inside itself, where the minimum after a gap of three lengths
+holds best. Lengths are nominal ones (``nominal.py``): near a limit, measured ones would mix
+two protocols in a series.
 ``python -m asv_benchmarks.figures agreement`` shows how still the values hold.
 
 The protocol is a value from a pure function and the loop takes any ``Subject``,
@@ -25,21 +24,20 @@ from typing import Literal, Protocol
 
 from asv_benchmarks.conditions import Conditions, Monitor, summarise
 
-PLACEMENTS_BELOW_MS = 0.3
+BACK_TO_BACK_BELOW_MS = 0.3
 CAPPED_ABOVE_MS = 20.0
 GAP_MS = 20.0
 BURSTS_BELOW_MS = 5.0
 # A burst is over before the power cap is reached.
 BURST_MS = 10.0
-# A sample without a gap is the median of a group that keeps the GPU busy this long, so
+# A back-to-back sample is the median of a group that keeps the GPU busy this long, so
 # that the clock has risen; the group dropped first does the raising.
 GROUP_MS = 20.0
-PLACEMENTS = 25
 FLUSH_MS = 0.1
 LONGEST_GROUP = 200
 
 ProtocolName = Literal[
-    "graph-placements",
+    "graph-back-to-back",
     "graph-bursts",
     "graph-paced",
     "host-clock",
@@ -53,8 +51,7 @@ ProtocolName = Literal[
 class Plan:
     """How to sample: ``samples`` are kept, one more is taken first and dropped.
 
-    A sample is the median of ``group`` replays in a row, less the first ``warming``;
-    ``moves``: of tensors and a graph that lie elsewhere in memory than those before.
+    A sample is the median of ``group`` replays in a row, less the first ``warming``.
     """
 
     protocol: ProtocolName
@@ -63,7 +60,6 @@ class Plan:
     samples: int
     group: int = 1
     warming: int = 0
-    moves: bool = False
 
     def sample(self, subject: Subject) -> float:
         """One sample of ``subject``, in ms."""
@@ -80,9 +76,8 @@ def gpu_plan(length_ms: float) -> Plan:
     A process samples for about 3 s at most up to 100 ms; beyond, a gap of one length
     keeps three samples of the longest shapes within half a minute.
     """
-    if length_ms < PLACEMENTS_BELOW_MS:
-        group = _group(length_ms)
-        return Plan("graph-placements", "median", 0.0, PLACEMENTS, group, moves=True)
+    if length_ms < BACK_TO_BACK_BELOW_MS:
+        return Plan("graph-back-to-back", "median", 0.0, samples=9, group=_group(length_ms))
     if length_ms < BURSTS_BELOW_MS:
         burst = max(2, int(BURST_MS / (length_ms + FLUSH_MS)))
         half = burst // 2
@@ -107,10 +102,6 @@ class Subject(Protocol):
 
     def sample(self, group: int) -> list[float]:
         """Run ``group`` times, each behind a cache flush; the time of each."""
-        ...
-
-    def move(self) -> None:
-        """Go on with the same work on the same values, elsewhere in memory."""
         ...
 
     def poison(self) -> None:
@@ -139,9 +130,6 @@ class HostSubject:
             self._call()
             times.append((time.perf_counter() - started) * 1000)
         return times
-
-    def move(self) -> None:
-        """The host's clock is not for what is so short that its place matters."""
 
     def poison(self) -> None:
         """Each call makes new outputs."""
@@ -172,8 +160,6 @@ def take_round(
     """
     samples, readings = [], []
     for number in range(plan.samples + 1):
-        if number and plan.moves:
-            subject.move()
         if number == plan.samples:
             subject.poison()
         if plan.gap_ms:

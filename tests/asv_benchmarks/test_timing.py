@@ -32,10 +32,6 @@ class FakeDevice:
         self.poisoned = False
         return [next(self.lengths)] * group
 
-    def move(self) -> None:
-        self.events.append("move")
-        self.poisoned = False
-
     def poison(self) -> None:
         self.events.append("poison")
         self.poisoned = True
@@ -56,8 +52,8 @@ class FakeDevice:
 @pytest.mark.parametrize(
     ("length_ms", "protocol", "statistic", "gap_ms"),
     [
-        (0.06, "graph-placements", "median", 0.0),
-        (0.299, "graph-placements", "median", 0.0),
+        (0.06, "graph-back-to-back", "median", 0.0),
+        (0.299, "graph-back-to-back", "median", 0.0),
         (0.3, "graph-bursts", "median", 20.0),
         (4.99, "graph-bursts", "median", 20.0),
         (5.0, "graph-paced", "median", 20.0),
@@ -84,7 +80,7 @@ def test_a_round_takes_at_most_about_three_seconds(length_ms: float) -> None:
     assert seconds < 3.2
 
 
-def test_a_sample_without_a_gap_keeps_the_gpu_busy() -> None:
+def test_a_back_to_back_sample_keeps_the_gpu_busy() -> None:
     for length_ms in (0.02, 0.06, 0.29):
         plan = gpu_plan(length_ms)
         assert plan.group == 200 or plan.group * (length_ms + 0.1) >= 20
@@ -135,24 +131,11 @@ def test_long_kernels_are_told_by_their_minimum() -> None:
 
 def test_a_group_is_one_sample() -> None:
     device = FakeDevice([0.2, 0.1, 0.1, 0.1])
-    plan = Plan("graph-placements", "median", 0.0, samples=3, group=50)
+    plan = Plan("graph-back-to-back", "median", 0.0, samples=3, group=50)
     timing = take_round(device, plan, device, device.sleep)
     assert timing.samples == (0.1, 0.1, 0.1)
     assert "sleep 0" not in device.events
     assert device.events.count("run*50") == 4
-
-
-def test_a_short_call_is_sampled_in_many_places_and_poisoned_in_the_last() -> None:
-    assert gpu_plan(0.01).moves
-    assert gpu_plan(0.01).samples > 20
-    assert not gpu_plan(0.3).moves
-    device = FakeDevice([0.9, 0.3, 0.1, 0.2])
-    plan = Plan("graph-placements", "median", 0.0, samples=3, moves=True)
-    assert take_round(device, plan, device, device.sleep).value == 0.2
-    assert device.events == [
-        *("run*1", "move", "run*1", "read", "move", "run*1", "read"),
-        *("move", "poison", "run*1", "read", "verify"),
-    ]
 
 
 def test_outputs_that_a_replay_does_not_write_fail_the_round() -> None:
