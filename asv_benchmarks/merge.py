@@ -3,7 +3,9 @@
     python -m asv_benchmarks.merge FROM [FROM …] INTO
 
 Rounds and commits are lines, and those that INTO lacks are added. Of asv's own results,
-what INTO has stays, and a series that it lacks is taken over. Repeating it changes nothing.
+what INTO has stays, and a series that it lacks is taken over, or has of an earlier version
+of its benchmark. Repeating it changes nothing. Where the folders contradict each other INTO
+is left as it was.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ import json
 import math
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 BENCHMARKS = "benchmarks.json"
 MACHINE = "machine.json"
@@ -24,6 +27,31 @@ MACHINE = "machine.json"
 
 class MergeError(ValueError):
     """Two folders contradict each other, or one of them is none of results."""
+
+
+class Versions(NamedTuple):
+    """Those of a benchmark in two files. They are counted up by hand."""
+
+    benchmark: str
+    known: str
+    new: str
+    target: Path
+    source: Path
+
+    @property
+    def later(self) -> int:
+        """1 if the new one is later, 0 if they are the same, -1 if the known one is.
+
+        Raises MergeError where that cannot be told.
+        """
+        if self.new == self.known:
+            return 0
+        if not (self.new.isdecimal() and self.known.isdecimal()):
+            raise MergeError(
+                f"{self.benchmark} is version {self.known} in {self.target} "
+                f"and {self.new} in {self.source}"
+            )
+        return 1 if int(self.new) > int(self.known) else -1
 
 
 def lines_of(path: Path) -> list[str]:
@@ -59,8 +87,7 @@ def add_commits(source: Path, target: Path) -> None:
 def add_benchmarks(source: Path, target: Path) -> None:
     """Add the descriptions of benchmarks that ``target`` lacks or has of an earlier version.
 
-    Versions are counted up by hand, and each result says which it has. Raises MergeError where
-    both have one in versions of which neither is later.
+    Each result says which it has. Raises MergeError.
     """
     if not source.exists():
         return
@@ -68,13 +95,10 @@ def add_benchmarks(source: Path, target: Path) -> None:
     known = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     for name, entry in new.items():
         before = known.setdefault(name, entry)
-        if isinstance(entry, dict) and before["version"] != entry["version"]:
-            versions = before["version"], entry["version"]
-            if not all(version.isdecimal() for version in versions):
-                raise MergeError(
-                    f"{name} is version {versions[0]} in {target} and {versions[1]} in {source}"
-                )
-            known[name] = max(before, entry, key=lambda one: int(one["version"]))
+        if isinstance(entry, dict):
+            versions = Versions(name, before["version"], entry["version"], target, source)
+            if versions.later > 0:
+                known[name] = entry
     target.write_text(json.dumps(known, indent=4, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -101,11 +125,14 @@ def add_results(source: Path, target: Path) -> tuple[int, int]:
         values = new.get_result_value(name, params)
         kept: Sequence[object] = [math.nan] * len(values)
         if name in into.get_all_result_keys():
-            if into.benchmark_version[name] != version:
-                raise MergeError(f"{name} has another version in {target} than in {source}")
-            if into.get_result_params(name) != params:
-                raise MergeError(f"{name} has other parameters in {target} than in {source}")
-            kept = into.get_result_value(name, params)
+            later = Versions(name, into.benchmark_version[name], version, target, source).later
+            if later < 0:
+                stayed += sum(not is_missing(value) for value in values)
+                continue
+            if later == 0:
+                if into.get_result_params(name) != params:
+                    raise MergeError(f"{name} has other parameters in {target} than in {source}")
+                kept = into.get_result_value(name, params)
         taken = {
             index
             for index, (value, old) in enumerate(zip(values, kept, strict=True))
@@ -141,9 +168,21 @@ def add_results(source: Path, target: Path) -> tuple[int, int]:
 
 def merge(source: Path, target: Path) -> tuple[int, int, int]:
     """Merge one folder into another: how many rounds and series came anew, and how many series
-    have another value there, which stays."""
+    have another value there, which stays.
+
+    Raises MergeError, having changed nothing: all is done to a copy first.
+    """
     if not (source / "rounds").is_dir():
         raise MergeError(f"{source} has no rounds: it is no folder of this suite's results")
+    with tempfile.TemporaryDirectory(prefix="lmhead-merge-") as scratch:
+        copy = Path(scratch) / "copy"
+        if target.exists():
+            shutil.copytree(target, copy)
+        _merge(source, copy)
+    return _merge(source, target)
+
+
+def _merge(source: Path, target: Path) -> tuple[int, int, int]:
     target.mkdir(parents=True, exist_ok=True)
     add_benchmarks(source / BENCHMARKS, target / BENCHMARKS)
     add_commits(source / "commits.jsonl", target / "commits.jsonl")

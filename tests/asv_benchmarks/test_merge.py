@@ -124,6 +124,65 @@ def test_a_later_description_stays_whichever_comes_first(
     assert merged["control.Control.track_time"]["version"] == "10"
 
 
+def stored_version(half: Path, version: str) -> None:
+    """Have asv's results of the control say that they are of this version."""
+    of_version(half, version)
+    (path,) = half.glob(f"h200/{COMMIT}*")
+    stored = json.loads(path.read_text())
+    (row,) = stored["results"].values()
+    row[stored["result_columns"].index("version")] = version
+    path.write_text(json.dumps(stored))
+
+
+@pytest.mark.parametrize(("first", "second"), [("9", "10"), ("10", "9")])
+def test_results_of_the_later_version_are_those_that_count(
+    first: str,
+    second: str,
+    halves: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    into, other = tmp_path / "into", tmp_path / "other"
+    shutil.copytree(halves[0], other)
+    (path,) = other.glob(f"h200/{COMMIT}*")
+    stored = json.loads(path.read_text())
+    (row,) = stored["results"].values()
+    at = stored["result_columns"].index("samples")
+    row[0] = [None if value is None else 2 * value for value in row[0]]
+    row[at] = [many and [2 * value for value in many] for many in row[at]]
+    path.write_text(json.dumps(stored))
+    stored_version(halves[0], first)
+    stored_version(other, second)
+    merge(halves[0], into)
+    assert main([str(other), str(into)]) == 0
+    said = "6 series in asv's results\n" if second == "10" else "0 series in asv's results, 6 stay"
+    assert said in capsys.readouterr().err
+    (merged,) = results(into).values()
+    expected = other if second == "10" else halves[0]
+    assert merged["version"] == "10"
+    assert same(merged["result"], results(expected)["control.Control.track_time"]["result"])
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_contradiction_leaves_the_target_as_it_was(
+    halves: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into, other = tmp_path / "into", tmp_path / "other"
+    merge(halves[0], into)
+    shutil.copytree(halves[0], other)
+    shutil.copytree(halves[1], other, dirs_exist_ok=True)  # and with it further rounds
+    stored_version(halves[0], "another")
+    (path,) = halves[0].glob(f"h200/{COMMIT}*")
+    shutil.copy(path, other / "h200" / path.name)
+    before = content(into)
+    assert main([str(other), str(into)]) == 1
+    assert "control.Control.track_time is version 1" in capsys.readouterr().err
+    assert content(into) == before
+
+
 def test_a_folder_without_rounds_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
