@@ -10,7 +10,8 @@ geometric means, least and most. ``agreement`` compares the runs of one commit i
 in one folder its first round with its last, two processes with all the others between them, or
 with ``--runs`` its newest two runs. A series' value is the median of its rounds' values. Both
 look at the times of calls on a shape and at nothing else. ``duration`` says how long each run
-took, from asv's start to its first process, and from there to the end of its last.
+took: from asv's start to its first process, whichever commit's, and from the first to the end of
+the last process of this one.
 """
 
 from __future__ import annotations
@@ -206,26 +207,35 @@ def agreement_table(one: Mapping[Key, float], other: Mapping[Key, float]) -> str
 def duration_table(results: Path, commit: str) -> str:
     """Markdown: a row for each run of ``commit``, oldest first.
 
-    Where several commits took turns, a run's time holds the others' processes too. Raises
+    Where several commits took turns, the whole time holds the others' processes too. Raises
     SystemExit, naming the folder, where there are none.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
-    for record in records_of(results, commit):
-        runs.setdefault(record["run"], []).append(record)
+    beginnings: dict[str, datetime] = {}
+    commits: dict[str, set[str]] = {}
+    for record in records_of(results, ""):
+        run, at = record["run"], datetime.fromisoformat(record["started_at"])
+        beginnings[run] = min(at, beginnings.get(run, at))
+        commits.setdefault(run, set()).add(record["commit"])
+        if record["commit"].startswith(commit):
+            runs.setdefault(run, []).append(record)
     if not runs:
         raise SystemExit(f"{results}/rounds holds no round of commit {commit}")
-    lines = ["| began | machine | series | processes | start, s | in processes, s | in all, s |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
+    lines = [
+        "| began | machine | commits | series | processes | start, s | in processes, s "
+        "| in all, s |"
+    ]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in sorted(runs):
         records = sorted(runs[name], key=lambda record: str(record["started_at"]))
         began = [datetime.fromisoformat(record["started_at"]) for record in records]
         taken = [float((record.get("seconds") or {}).get("whole", 0.0)) for record in records]
         series = {(record["benchmark"], str(record["params"])) for record in records}
         whole = (began[-1] - began[0]).total_seconds() + taken[-1]
-        start = (began[0] - started(name)).total_seconds()
+        start = (beginnings[name] - started(name)).total_seconds()
         lines.append(
-            f"| {began[0]:%Y-%m-%d %H:%M:%S} | {records[0]['machine']} | {len(series)} | "
-            f"{len(records)} | {start:.0f} | {sum(taken):.0f} | {whole:.0f} |"
+            f"| {began[0]:%Y-%m-%d %H:%M:%S} | {records[0]['machine']} | {len(commits[name])} | "
+            f"{len(series)} | {len(records)} | {start:.0f} | {sum(taken):.0f} | {whole:.0f} |"
         )
     return "\n".join(lines)
 

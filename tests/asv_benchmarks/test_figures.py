@@ -113,11 +113,24 @@ def test_a_run_lasts_from_its_first_process_to_the_end_of_its_last(tmp_path: Pat
     process("59:00", 1.0, "control", second)
     main(["duration", str(tmp_path), "--commit", "ab"])
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "| 2026-01-01 00:00:10 | toy | 2 | 3 | 7 | 11 | 55 |",
-        "| 2026-01-01 00:59:00 | toy | 1 | 1 | 1 | 1 | 1 |",
+        "| 2026-01-01 00:00:10 | toy | 1 | 2 | 3 | 7 | 11 | 55 |",
+        "| 2026-01-01 00:59:00 | toy | 1 | 1 | 1 | 1 | 1 | 1 |",
     ]
     with pytest.raises(SystemExit, match="no round of commit fff"):
         main(["duration", str(tmp_path), "--commit", "fff"])
+
+
+def test_asv_has_started_when_the_first_commit_of_an_interleaved_run_is_measured(
+    tmp_path: Path, capsys
+):
+    run = "20260101T000000Z-a"
+    taken = {"seconds": {"whole": 1.0}, "machine": "toy", "benchmark": "control"}
+    for at, commit in (("08", "cd" * 20), ("50", "ab" * 20)):
+        began = f"2026-01-01T00:00:{at}.000+00:00"
+        write_rounds(tmp_path, run, {"control": [1.0]}, started_at=began, commit=commit, **taken)
+    main(["duration", str(tmp_path), "--commit", "ab"])
+    (row,) = capsys.readouterr().out.splitlines()[2:]
+    assert row == "| 2026-01-01 00:00:50 | toy | 2 | 1 | 1 | 8 | 1 | 1 |"
 
 
 def test_runs_of_one_card_make_one_row(tmp_path: Path, capsys):
