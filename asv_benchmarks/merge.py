@@ -2,10 +2,10 @@
 
     python -m asv_benchmarks.merge FROM [FROM …] INTO
 
-Rounds and commits are lines, and those that INTO lacks are added. Of asv's own results,
-what INTO has stays, and a series that it lacks is taken over, or has of an earlier version
-of its benchmark. Repeating it changes nothing. Where the folders contradict each other INTO
-is left as it was.
+Rounds and commits are lines, and those that INTO lacks are added. Of asv's own results, a
+series that INTO lacks is taken over, or has of an earlier version of its benchmark or of one
+that was started earlier; others stay. Repeating it changes nothing. Where the folders
+contradict each other INTO is left as it was.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def is_missing(value: object) -> bool:
 
 
 def add_results(source: Path, target: Path) -> tuple[int, int]:
-    """Take over the series that ``target`` lacks; how many, and how many others differ there."""
+    """Take over the series that ``target`` lacks or has of an earlier start; how many, and how
+    many others differ there."""
     from asv.results import Results
     from asv.runner import BenchmarkResult
 
@@ -124,6 +125,7 @@ def add_results(source: Path, target: Path) -> tuple[int, int]:
         params, version = new.get_result_params(name), new.benchmark_version[name]
         values = new.get_result_value(name, params)
         kept: Sequence[object] = [math.nan] * len(values)
+        newer = new.started_at[name] > into.started_at.get(name, -math.inf)
         if name in into.get_all_result_keys():
             later = Versions(name, into.benchmark_version[name], version, target, source).later
             if later < 0:
@@ -136,11 +138,11 @@ def add_results(source: Path, target: Path) -> tuple[int, int]:
         taken = {
             index
             for index, (value, old) in enumerate(zip(values, kept, strict=True))
-            if is_missing(old) and not is_missing(value)
+            if not is_missing(value) and (is_missing(old) or (newer and value != old))
         }
         stayed += sum(
-            not is_missing(value) and not is_missing(old) and value != old
-            for value, old in zip(values, kept, strict=True)
+            index not in taken and not is_missing(value) and value != old
+            for index, (value, old) in enumerate(zip(values, kept, strict=True))
         )
         if not taken:
             continue
@@ -156,7 +158,9 @@ def add_results(source: Path, target: Path) -> tuple[int, int]:
                 stderr="",
                 profile=None,
             ),
-            started_at=datetime.fromtimestamp(new.started_at[name] / 1000, UTC),
+            started_at=datetime.fromtimestamp(
+                max(new.started_at[name], into.started_at.get(name, 0)) / 1000, UTC
+            ),
             duration=new.duration.get(name),
             record_samples=True,
             selected_idx=taken,

@@ -124,6 +124,43 @@ def test_a_later_description_stays_whichever_comes_first(
     assert merged["control.Control.track_time"]["version"] == "10"
 
 
+def changed_copy(half: Path, folder: Path, factor: float, later_ms: int) -> Path:
+    """A copy whose control has other samples, of a benchmark that was started later."""
+    shutil.copytree(half, folder)
+    (path,) = folder.glob(f"h200/{COMMIT}*")
+    stored = json.loads(path.read_text())
+    (row,) = stored["results"].values()
+    column = stored["result_columns"].index
+    row[column("samples")] = [
+        many and [factor * value for value in many] for many in row[column("samples")]
+    ]
+    row[column("result")] = [None if v is None else factor * v for v in row[column("result")]]
+    row[column("started_at")] += later_ms
+    path.write_text(json.dumps(stored))
+    return folder
+
+
+@pytest.mark.parametrize("later_ms", [-1000, 1000])
+def test_of_two_measurements_the_one_started_last_counts(
+    later_ms: int, halves: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = changed_copy(halves[0], tmp_path / "other", 2.0, later_ms)
+    for order in ((halves[0], other), (other, halves[0])):
+        into = tmp_path / f"into {order[0].name}"
+        assert main([*map(str, order), str(into)]) == 0
+        said = capsys.readouterr().err
+        newest = other if later_ms > 0 else halves[0]
+        assert ("6 stay" in said) == (newest is order[0])
+        (merged,) = results(into).values()
+        (expected,) = results(newest).values()
+        assert same(merged["result"], expected["result"])
+        assert merged["started_at"] == expected["started_at"]
+        before = content(into)
+        assert main([*map(str, order), str(into)]) == 0
+        assert content(into) == before
+        capsys.readouterr()
+
+
 def stored_version(half: Path, version: str) -> None:
     """Have asv's results of the control say that they are of this version."""
     of_version(half, version)
@@ -142,15 +179,8 @@ def test_results_of_the_later_version_are_those_that_count(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    into, other = tmp_path / "into", tmp_path / "other"
-    shutil.copytree(halves[0], other)
-    (path,) = other.glob(f"h200/{COMMIT}*")
-    stored = json.loads(path.read_text())
-    (row,) = stored["results"].values()
-    at = stored["result_columns"].index("samples")
-    row[0] = [None if value is None else 2 * value for value in row[0]]
-    row[at] = [many and [2 * value for value in many] for many in row[at]]
-    path.write_text(json.dumps(stored))
+    into = tmp_path / "into"
+    other = changed_copy(halves[0], tmp_path / "other", 2.0, 0)
     stored_version(halves[0], first)
     stored_version(other, second)
     merge(halves[0], into)
