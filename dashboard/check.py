@@ -29,7 +29,8 @@ def check(
     ``base`` and ``head`` are hashes, unique prefixes of four or more characters, tags or, with
     a ``repository``, anything git resolves. Without ``head`` the newest measured commit is
     taken that has something to be compared with; without ``base`` the merge base of head with
-    the main branch, else head's nearest measured ancestor, else the measured commit before it.
+    the main branch, else head's nearest measured ancestor, else the measured commit before it:
+    of those that one run measured in turn with head, or, where there are none, of all.
     What is chosen has a machine and environment in common with the other; the notes say what
     was chosen.
 
@@ -43,7 +44,8 @@ def check(
         where = f" on machine {machine!r}" if machine is not None else ""
         raise InputError(f"{store.path} has no measured commits{where}")
     notes: list[str] = []
-    choice = Choice(measured, known, places, repository, notes)
+    together = queries.measured_together(store, machine) if base is None else {}
+    choice = Choice(measured, known, places, together, repository, notes)
     base_commit, head_commit = choice.of(base, head)
     found = queries.pairs(store, base_commit.hash, head_commit.hash, machine)
     comparable = _comparable(found, base_commit, head_commit, notes)

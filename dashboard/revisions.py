@@ -61,13 +61,14 @@ def _measured_as(
 class Choice:
     """Which two of the ``measured`` commits, first to last, are compared.
 
-    ``places`` are the machines and environments that measured each; ``notes`` are told what
-    was chosen, and why.
+    ``places`` are the machines and environments that measured each, ``together`` the commits
+    that one run measured with it; ``notes`` are told what was chosen, and why.
     """
 
     measured: Sequence[Commit]
     known: Mapping[str, Commit]
     places: Mapping[str, Collection[tuple[str, str]]]
+    together: Mapping[str, Collection[str]]
     repository: Repository | None
     notes: list[str]
 
@@ -119,7 +120,7 @@ class Choice:
 
     def _base_of(self, head: Commit) -> Commit:
         """The merge base with the main branch, else the nearest measured ancestor, else the
-        measured commit before head."""
+        measured commit before head; rather one that a run measured in turn with head."""
         before = self._before(head)
         if not before:
             raise InputError(
@@ -127,10 +128,17 @@ class Choice:
                 f"{self._where(head)}: name one with --base"
             )
         alike = {c.hash: c for c in self.measured if self._share(c, head)}
+        in_turn = {c.hash: c for c in before if c.hash in self.together.get(head.hash, ())}
         anywhere = {c.hash: c for c in self.measured}
         start, origin = self._start(head)
-        base, what = self._nearest(start, origin, alike)
         nearest, _ = self._nearest(start, origin, anywhere)
+        base, what = self._nearest(start, origin, in_turn)
+        if base is not None:
+            if nearest is not None and nearest != base:
+                what += f" that one run measured in turn with head; {short(nearest)} was not"
+            self.notes.append(f"base is {short(base)}, {what}")
+            return base
+        base, what = self._nearest(start, origin, alike)
         if base is None:
             base, what = before[-1], "the measured commit before head"
             what += "; it is not known to be an ancestor"

@@ -84,8 +84,9 @@ def _pair(at: Source, machine: str, head: str | None) -> tuple[str, str, tuple[s
     known = {commit.hash: commit for commit in known_commits(at)}
     with reading(at) as store:
         places = queries.measured_places(store, machine)
+        together = queries.measured_together(store, machine)
     notes: list[str] = []
-    chosen = Choice(measured, known, places, None, notes)
+    chosen = Choice(measured, known, places, together, None, notes)
     base, last = chosen.of(None, head or newest(measured).hash)
     return base.hash, last.hash, tuple(notes)
 

@@ -24,6 +24,7 @@ from dashboard.store.queries.records import (
     known_commits,
     measured_commits,
     measured_places,
+    measured_together,
     newest_of_one_run,
     pairs,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "limit",
     "measured_commits",
     "measured_places",
+    "measured_together",
     "measurements",
     "newest_machine",
     "newest_of_one_run",

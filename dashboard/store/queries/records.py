@@ -91,9 +91,30 @@ def measured_places(
     return {name: frozenset(places) for name, places in found.items()}
 
 
+def measured_together(store: Store, machine: str | None = None) -> dict[str, frozenset[str]]:
+    """By a commit's hash those that one invocation of asv measured with it, itself too."""
+    found: dict[str, set[str]] = {}
+    for commits in _of_one_run(store, machine):
+        for commit in commits:
+            found.setdefault(commit, set()).update(commits)
+    return {name: frozenset(commits) for name, commits in found.items()}
+
+
 def newest_of_one_run(store: Store, machine: str | None = None) -> tuple[str, str] | None:
     """The newest two commits that one invocation of asv measured, the earlier first."""
     order = {commit.hash: place for place, commit in enumerate(known_commits(store))}
+    latest = [
+        sorted(order[commit] for commit in commits)[-2:] for commits in _of_one_run(store, machine)
+    ]
+    if not latest:
+        return None
+    base, head = max(latest, key=lambda places: places[::-1])
+    names = list(order)
+    return names[base], names[head]
+
+
+def _of_one_run(store: Store, machine: str | None) -> list[list[str]]:
+    """The commits of each invocation of asv that measured several."""
     _, rows = fetch(
         store,
         """
@@ -107,12 +128,7 @@ def newest_of_one_run(store: Store, machine: str | None = None) -> tuple[str, st
         """,
         {"machine": machine},
     )
-    latest = [sorted(order[commit] for commit in commits)[-2:] for (commits,) in rows]
-    if not latest:
-        return None
-    base, head = max(latest, key=lambda places: places[::-1])
-    names = list(order)
-    return names[base], names[head]
+    return [commits for (commits,) in rows]
 
 
 def known_commits(store: Store) -> list[Commit]:
