@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dashboard.commits import Repository
 from dashboard.errors import InputError
 from dashboard.lineage import Lineage
-from dashboard.models import CheckReport, Commit, Pair
+from dashboard.models import CheckReport, Commit, Pair, Side
 from dashboard.noise import past_noise
 from dashboard.revisions import Choice, short
 from dashboard.store import queries
@@ -31,8 +31,9 @@ def check(
     taken that has something to be compared with; without ``base`` the merge base of head with
     the main branch, else head's nearest measured ancestor, else the measured commit before it:
     of those that one run measured in turn with head, or, where there are none, of all.
-    What is chosen has a machine and environment in common with the other; the notes say what
-    was chosen.
+    What is chosen has a machine and environment in common with the other. Series of base that
+    head's runs were not to measure, such as those of another tier, are left out. The notes say
+    what was chosen and left out.
 
     Raises InputError: nothing measured, unknown or ambiguous commits, one commit twice, nothing
     in common.
@@ -48,7 +49,7 @@ def check(
     choice = Choice(measured, known, places, together, repository, notes)
     base_commit, head_commit = choice.of(base, head)
     found = queries.pairs(store, base_commit.hash, head_commit.hash, machine)
-    comparable = _comparable(found, base_commit, head_commit, notes)
+    comparable = _selected(_comparable(found, base_commit, head_commit, notes), base_commit, notes)
     before = Lineage(list(known.values())).line(base_commit, measured)
     earlier = [c for c in before if c.hash not in (base_commit.hash, head_commit.hash)]
     verdicts = compare(comparable, policy, past_noise(store, earlier, machine))
@@ -83,3 +84,35 @@ def _comparable(found: Sequence[Pair], base: Commit, head: Commit, notes: list[s
             "and environment"
         )
     return chosen
+
+
+def _selected(found: Sequence[Pair], base: Commit, notes: list[str]) -> list[Pair]:
+    """The pairs without series of base that head's runs were not to measure.
+
+    A tier measures some series, a sweep others. One that head lacks was to be measured there
+    if a run that measured it at base measured head too, or if head has half of what that run
+    measured; and if no rounds tell of its runs.
+    """
+    at_head: dict[str, list[bool]] = {}
+    for pair in found:
+        for run in _runs(pair.base):
+            at_head.setdefault(run, []).append(pair.head is not None)
+    of_head = {run for pair in found for run in _runs(pair.head)}
+    alike = {run for run, has in at_head.items() if run in of_head or 2 * sum(has) >= len(has)}
+    chosen = [
+        pair
+        for pair in found
+        if pair.head is not None or not (runs := _runs(pair.base)) or not runs.isdisjoint(alike)
+    ]
+    if left := len(found) - len(chosen):
+        notes.append(
+            f"{left} series of base {short(base)} left out: only runs that selected others than "
+            "head's did measured them"
+        )
+    return chosen
+
+
+def _runs(side: Side | None) -> set[str]:
+    """The invocations of asv that have rounds of a side."""
+    rounds = () if side is None else (*side.rounds, *side.others)
+    return {one.run for one in rounds if one.run is not None}
