@@ -42,8 +42,9 @@ class Sitting:
 
     ``sides`` are base and head, and planted and twin where something was planted;
     ``verdicts`` those of a pair's second against its first, by ``first second``.
-    ``facts`` are of each series: family, unit; ``planted`` its extra work, as a fraction.
-    ``failed`` rounds, or skipped ones, are in no run value.
+    ``facts`` are of each series: family, unit; ``planted`` its extra work, as a fraction;
+    ``apart`` the largest spread among the rounds of one side. ``failed`` rounds, or skipped
+    ones, are in no run value.
     """
 
     set: str
@@ -57,6 +58,7 @@ class Sitting:
     verdicts: Mapping[str, Mapping[str, str]]
     facts: Mapping[str, tuple[str, str]]
     planted: Mapping[str, float]
+    apart: Mapping[str, float]
     failed: int
 
     def pairs(self, name: str, which: Iterable[tuple[str, str]]) -> list[tuple[float, float]]:
@@ -140,6 +142,10 @@ def sitting(complete: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> 
         verdicts=complete.get("verdicts", {}),
         facts=facts,
         planted=planted,
+        apart={
+            name: max(spread(series[name]) for series in values.values() if name in series)
+            for name in facts
+        },
         failed=failed,
     )
 
@@ -149,10 +155,11 @@ class Finding:
     """What the sittings say of one series.
 
     ``spread`` is (max - min) / median of base's and head's run values on one card, the
-    largest over the cards; ``deviation`` the root mean square of the logarithms of alike
-    pairs' ratios. ``planted`` is the extra work, ``slower`` the mean slowdown it makes, None
-    where nothing was planted. ``seen`` of ``asked`` slower pairs were called regressed,
-    ``false`` of ``unchanged`` alike ones.
+    largest over the cards; ``apart`` the same of the rounds of one run, the largest;
+    ``deviation`` the root mean square of the logarithms of alike pairs' ratios. ``planted`` is
+    the extra work, ``slower`` the mean slowdown it makes, None where nothing was planted.
+    ``seen`` of ``asked`` slower pairs were called regressed, ``false`` of ``unchanged`` alike
+    ones.
     """
 
     series: str
@@ -161,6 +168,7 @@ class Finding:
     value: float
     runs: int
     spread: float
+    apart: float
     deviation: float
     planted: float | None
     slower: float | None
@@ -220,6 +228,7 @@ def finding(name: str, sittings: Sequence[Sitting]) -> Finding | None:
         value=statistics.median(values),
         runs=len(values),
         spread=max(map(spread, cards.values())),
+        apart=max(one.apart[name] for one in having),
         deviation=deviation([pair for one in having for pair in one.pairs(name, ALIKE)]),
         planted=slowed[0].planted[name] if slowed else None,
         slower=statistics.fmean(slower) if slower else None,
@@ -279,12 +288,14 @@ def report(sittings: Sequence[Sitting]) -> str:
     lines += [
         "",
         "*Spread* is (max - min)/median of the run values of base and head on one card, the "
-        "largest over cards and commits; *told from* the slowdown that exceeds, in 95 of 100 "
-        "comparisons, what an alike pair shows in one of 100; *slower by* what the planted "
-        "work makes it on average, *seen* how often that was called regressed.",
+        "largest over cards and commits; *rounds* the same of the rounds of one run; *told from* "
+        "the slowdown that exceeds, in 95 of 100 comparisons, what an alike pair shows in one of "
+        "100; *slower by* what the planted work makes it on average, *seen* how often that was "
+        "called regressed.",
         "",
-        "| series | value | runs | spread | asked for | told from | planted | slower by | seen |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| series | value | runs | spread | asked for | rounds | told from | planted | slower by "
+        "| seen |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     lines += [series_row(one) for one in sorted(found, key=lambda one: (one.family, one.value))]
     return "\n".join(lines)
@@ -313,5 +324,5 @@ def series_row(one: Finding) -> str:
     seen = f"{one.seen} of {one.asked}" if one.asked else "-"
     return (
         f"| {one.series} | {one.value:.4g} {one.unit} | {one.runs} | {one.spread:.2%}{mark} "
-        f"| {limit} | {one.told:.2%} | {planted} | {slower} | {seen} |"
+        f"| {limit} | {one.apart:.2%} | {one.told:.2%} | {planted} | {slower} | {seen} |"
     )

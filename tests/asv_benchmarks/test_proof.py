@@ -104,6 +104,20 @@ def test_cards_are_not_compared_with_each_other(tmp_path: Path) -> None:
     assert all(one.deviation < 0.01 for one in found)
 
 
+def test_what_one_round_of_a_run_shows_is_told_beside_the_runs_medians(tmp_path: Path) -> None:
+    synthetic(tmp_path, 1, noise=0.0)
+    (path,) = tmp_path.glob("comparisons/*/results/rounds/*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[4]["value"] *= 1.02  # one of three rounds of base's control
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = {one.family: one for one in findings(load([tmp_path]))}
+    assert found["control"].spread == pytest.approx(0, abs=1e-12)
+    assert found["control"].apart == pytest.approx(0.02)
+    assert found["forward"].apart == pytest.approx(0, abs=1e-12)
+    (row,) = [line for line in report(load([tmp_path])).splitlines() if "| control.Con" in line]
+    assert "| 0.00% | 0.5% | 2.00% | 0.00% |" in row
+
+
 def test_a_spread_beyond_what_is_asked_for_is_marked(tmp_path: Path) -> None:
     for number in range(1, 6):
         synthetic(tmp_path, number, noise=0.03)
@@ -124,7 +138,7 @@ def test_the_report_says_what_was_compared(sittings: list[Sitting]) -> None:
 
 
 def test_kinds_follow_unit_and_length() -> None:
-    base = {"family": "forward", "unit": "ms", "value": 1.0, "runs": 2, "spread": 0.0}
+    base = {"family": "forward", "unit": "ms", "value": 1.0, "runs": 2, "spread": 0.0, "apart": 0.0}
     rest = {
         "deviation": 0.0,
         "planted": None,

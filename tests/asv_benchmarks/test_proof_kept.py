@@ -161,7 +161,7 @@ def test_nothing_to_keep_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"{file}/" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("study", ["bursts", "before-bursts"])
+@pytest.mark.parametrize("study", ["bursts", "after-bursts", "before-bursts"])
 def test_the_page_shows_what_the_shipped_sittings_say(study: str) -> None:
     page = (ROOT / "asv_benchmarks" / "PROOF.md").read_text(encoding="utf-8")
     assert report(load([ROOT / "asv_benchmarks" / "sittings" / study])) in page
