@@ -53,6 +53,10 @@ class Commit:
     position: int | None = None
 
 
+CARD_CONDITION = "GPU card"
+"""The name of what changes where another card of the same model measured."""
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """One benchmark at one parameter combination on one machine and environment."""

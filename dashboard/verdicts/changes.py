@@ -15,7 +15,7 @@ from math import exp, expm1, log, log1p
 
 import numpy as np
 
-from dashboard.models import Series
+from dashboard.models import CARD_CONDITION, Series
 from dashboard.verdicts.comparison import CONTROL_FAMILY
 from dashboard.verdicts.noise import Floats
 from dashboard.verdicts.points import PointNoise, point_noise
@@ -211,9 +211,13 @@ def _found(history: SeriesHistory, step: Step, explained_by: str | None) -> Foun
 
 
 def _exact_changes(history: SeriesHistory) -> list[Found]:
-    """Every difference of an exact quantity."""
+    """Every difference of an exact quantity, which all cards of a model have alike."""
     changes = []
-    changed = {c.place: f"{c.name} {c.before} → {c.after}" for c in history.conditions}
+    changed = {
+        c.place: f"{c.name} {c.before} → {c.after}"
+        for c in history.conditions
+        if c.name != CARD_CONDITION
+    }
     for index, (before, after) in enumerate(pairwise(history.values.tolist()), start=1):
         if before == after:
             continue

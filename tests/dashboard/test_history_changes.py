@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dashboard.models import Series
+from dashboard.models import CARD_CONDITION, Series
 from dashboard.verdicts.changes import Condition, Found, SeriesHistory, find_changes
 from dashboard.verdicts.policy import Rule
 
@@ -94,6 +94,15 @@ def test_exact_quantities_change_at_every_difference() -> None:
     assert [(f.after, f.first, f.worse) for f in found] == [(3, 6, True), (6, 9, False)]
     assert found[0].ratio == pytest.approx(4 / 3)
     assert (found[1].ratio, found[1].difference) == (None, -4.0)
+
+
+def test_another_card_explains_no_change_of_an_exact_quantity() -> None:
+    values = np.array([3.0, 4.0, 5.0])
+    card, version = Condition(3, CARD_CONDITION, "one", "other"), Condition(6, "triton", "3", "4")
+    found = find_changes([history(values, exact=True, conditions=(card, version))])
+    assert [f.explained_by for f in found] == [None, "triton 3 → 4"]
+    measured = one(history(stepped(1), conditions=(Condition(60, CARD_CONDITION, "a", "b"),)))
+    assert measured.explained_by == "GPU card a → b"
 
 
 def test_values_without_a_logarithm_are_passed_over() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dashboard.models import Series
+from dashboard.models import CARD_CONDITION, Series
 from dashboard.store.connect import Store
 from dashboard.store.queries.fetch import fetch
 from dashboard.store.queries.records import series_record
@@ -41,7 +41,7 @@ class ConditionChange:
 
 # The names of the conditions, in the order of the query below.
 _CONDITIONS = (
-    "benchmark version", "GPU", "driver", "torch", "triton", "GPU card", "timing protocol",
+    "benchmark version", "GPU", "driver", "torch", "triton", CARD_CONDITION, "timing protocol",
     "statistic",
 )  # fmt: skip
 
