@@ -192,7 +192,7 @@ def history(
 @app.command()
 def headlines(
     commit: Annotated[
-        str | None, typer.Option(help="Commit to show; else the newest measured one.")
+        str | None, typer.Option(help="Commit to show; else the newest of those with most series.")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     machine: Annotated[

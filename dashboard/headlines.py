@@ -10,6 +10,7 @@ import pandas as pd
 
 from dashboard.app import frames, headline_tables
 from dashboard.app.headline_tables import REFERENCE_NOTE, Table
+from dashboard.app.wording import NEWER_HAVE_FEWER
 from dashboard.commits import Repository
 from dashboard.errors import InputError
 from dashboard.models import Commit
@@ -22,11 +23,15 @@ from dashboard.verdicts.reports.text_table import aligned
 
 @dataclass(frozen=True, slots=True)
 class Headlines:
-    """The tables of a commit on a machine; ``gpu`` is ``None`` where no measurement names one."""
+    """The tables of a commit on a machine; ``gpu`` is ``None`` where no measurement names one.
+
+    ``newer``: a newer commit was measured there, but fewer series of it.
+    """
 
     commit: Commit
     machine: str
     gpu: str | None
+    newer: bool
     tables: tuple[Table, ...]
 
 
@@ -37,7 +42,8 @@ def headlines(
     machine: str | None = None,
     repository: Repository | None = None,
 ) -> Headlines:
-    """The headline tables of a commit; by default the newest, on the machine of the newest run.
+    """The headline tables of a commit; by default the newest of those that measured the most
+    series, on the machine of the newest run.
 
     ``commit`` as for a check. Raises InputError: nothing measured, unknown or ambiguous commit.
     """
@@ -47,13 +53,16 @@ def headlines(
         where = "" if machine is None else f" on machine {machine!r}"
         raise InputError(f"{store.path} has no measured commits{where}")
     known = {one.hash: one for one in queries.known_commits(store)}
-    chosen = measured[-1] if commit is None else find_commit(commit, measured, known, repository)
+    most = queries.most_measured(store, machine)
+    default = known[most] if most is not None else measured[-1]
+    chosen = default if commit is None else find_commit(commit, measured, known, repository)
     described = frames.describe(queries.series(store))
     here = described[described["machine"] == machine]
     found = queries.points(store, frames.ids(here), (chosen.hash,))
     points = frames.points(here, found, [chosen.hash])
     gpu = next((str(name) for name in points["gpu"] if frames.known(name)), None)
-    return Headlines(chosen, machine, gpu, tuple(headline_tables.tables(points)))
+    newer = commit is None and chosen.hash != measured[-1].hash
+    return Headlines(chosen, machine, gpu, newer, tuple(headline_tables.tables(points)))
 
 
 def text(report: Headlines) -> str:
@@ -114,7 +123,8 @@ def as_json(report: Headlines) -> str:
 
 def _of(report: Headlines) -> str:
     where = f"{report.gpu} ({report.machine})" if report.gpu else report.machine
-    return f"{short(report.commit)} measured on {where}."
+    newer = f" {NEWER_HAVE_FEWER}" if report.newer else ""
+    return f"{short(report.commit)} measured on {where}.{newer}"
 
 
 def _notes(table: Table) -> Iterator[str]:

@@ -120,6 +120,13 @@ def measured_commits(at: Source, machine: str) -> list[Commit]:
         return queries.measured_commits(store, machine)
 
 
+@st.cache_data(max_entries=64, show_spinner=False)
+def most_measured(at: Source, machine: str) -> str | None:
+    """The newest commit of which nearly as many series were measured as of any."""
+    with reading(at) as store:
+        return queries.most_measured(store, machine)
+
+
 @st.cache_resource(max_entries=4, show_spinner=False)
 def known_commits(at: Source) -> list[Commit]:
     """Every commit as a record, in graph order."""

@@ -26,6 +26,18 @@ def machine(runs: pd.DataFrame) -> str:
     return chosen or machines[0]
 
 
+def swept_commit(at: data.Source, machine: str) -> tuple[str, str]:
+    """The commit to show the shapes of, and what to say of the choice, perhaps nothing.
+
+    Unless another is chosen, the newest of those that measured the most series.
+    """
+    measured = data.measured_commits(at, machine)
+    newest = measured[-1].hash
+    default = data.most_measured(at, machine) or newest
+    chosen = state.choose_commit("Commit", measured, state.HEAD, default)
+    return chosen, wording.NEWER_HAVE_FEWER if chosen == default != newest else ""
+
+
 @st.cache_data(max_entries=16, show_spinner=False)
 def points_at(at: data.Source, machine: str, commit: str) -> pd.DataFrame:
     """All that a machine measured at one commit; ``n`` are its rounds as text."""

@@ -21,6 +21,7 @@ MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 NONE = DASH
+NEWER_HAVE_FEWER = "Fewer series were measured of newer commits."
 """What a cell shows where nothing is known."""
 
 # Steps of a unit that is rescaled, smallest first: (name, size in the first unit named).

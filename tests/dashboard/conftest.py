@@ -10,7 +10,7 @@ import hashlib
 import json
 import random
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -54,6 +54,29 @@ class SyntheticHistory:
         """The rounds beside it."""
         name = f"{self.commits[index][:8]}-{self.environment}-{self.machine}.jsonl"
         return self.results / "rounds" / name
+
+    def rounds(self, index: int) -> list[dict[str, Any]]:
+        """The lines of that file."""
+        return [
+            json.loads(line) for line in self.rounds_file(index).read_text("utf-8").splitlines()
+        ]
+
+    def write_rounds(self, index: int, lines: Iterable[dict[str, Any]]) -> None:
+        """Other lines for that file."""
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        self.rounds_file(index).write_text(text, "utf-8")
+
+    def measured_by(self, index: int, run: str) -> None:
+        """Say that this invocation of asv took the rounds of a commit."""
+        self.write_rounds(index, [line | {"run": run} for line in self.rounds(index)])
+
+    def keep_only(self, index: int, benchmarks: Collection[str]) -> None:
+        """As if asv had been asked for these benchmarks of a commit alone."""
+        self.write_rounds(index, [r for r in self.rounds(index) if r["benchmark"] in benchmarks])
+        path = self.result_file(index)
+        document = json.loads(path.read_text("utf-8"))
+        document["results"] = {n: v for n, v in document["results"].items() if n in benchmarks}
+        _write_json(path, document)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ where a test says otherwise.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +24,8 @@ def made(tmp_path: Path, make_history: Callable[..., Any], recipe: Any) -> Any:
     return make_history(tmp_path / "results", recipe())
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-
-
 def benchmarks_of(made: Any) -> list[str]:
-    return sorted({line["benchmark"] for line in lines_of(made.rounds_file(3))})
-
-
-def measured_by(made: Any, index: int, run: str | None) -> None:
-    """Say that this invocation of asv took the rounds of a commit."""
-    path = made.rounds_file(index)
-    write(path, [line | {"run": run} for line in lines_of(path)])
-
-
-def keep_only(made: Any, index: int, benchmarks: Collection[str]) -> None:
-    """As if asv had been asked for these benchmarks alone."""
-    path = made.rounds_file(index)
-    write(path, [line for line in lines_of(path) if line["benchmark"] in benchmarks])
-    results = json.loads(made.result_file(index).read_text("utf-8"))
-    results["results"] = {n: row for n, row in results["results"].items() if n in benchmarks}
-    made.result_file(index).write_text(json.dumps(results), "utf-8")
+    return sorted({line["benchmark"] for line in made.rounds(3)})
 
 
 def run(made: Any, **wishes: Any) -> CheckReport:
@@ -65,11 +41,11 @@ def missing(report: CheckReport) -> set[str]:
 
 def test_what_another_tier_measured_at_base_is_left_out_and_counted(made: Any) -> None:
     few = benchmarks_of(made)[:1]
-    keep_only(made, 3, few)
+    made.keep_only(3, few)
     report = run(made)
     assert missing(report) == set()
     assert {v.series.benchmark for v in report.verdicts} == set(few)
-    left = len({(x["benchmark"], x["params"]["model"]) for x in lines_of(made.rounds_file(2))})
+    left = len({(x["benchmark"], x["params"]["model"]) for x in made.rounds(2)})
     assert report.notes[-1] == (
         f"{left - len(report.verdicts)} series of base {made.commits[2][:8]} left out: only runs "
         "that selected others than head's did measured them"
@@ -78,7 +54,7 @@ def test_what_another_tier_measured_at_base_is_left_out_and_counted(made: Any) -
 
 def test_what_disappeared_from_the_same_tier_is_missing(made: Any) -> None:
     benchmarks = benchmarks_of(made)
-    keep_only(made, 3, benchmarks[:-1])
+    made.keep_only(3, benchmarks[:-1])
     report = run(made)
     assert missing(report) == {benchmarks[-1]}
     assert not any("left out" in note for note in report.notes)
@@ -86,25 +62,24 @@ def test_what_disappeared_from_the_same_tier_is_missing(made: Any) -> None:
 
 def test_what_a_run_of_both_measured_at_base_alone_is_missing(made: Any) -> None:
     benchmarks = benchmarks_of(made)
-    keep_only(made, 3, benchmarks[:1])
+    made.keep_only(3, benchmarks[:1])
     for index in (2, 3):
-        measured_by(made, index, "both")
+        made.measured_by(index, "both")
     assert missing(run(made)) == set(benchmarks[1:])
 
 
 def test_a_tier_is_known_by_its_run_among_others_of_base(made: Any) -> None:
     # Base was measured by a tier of two benchmarks too; head lost one of these.
     benchmarks = benchmarks_of(made)
-    path = made.rounds_file(2)
-    every = lines_of(path)
+    every = made.rounds(2)
     tier = [line for line in every if line["benchmark"] in benchmarks[:2]]
-    write(path, [*every, *(line | {"run": "tier"} for line in tier)])
-    keep_only(made, 3, benchmarks[:1])
+    made.write_rounds(2, [*every, *(line | {"run": "tier"} for line in tier)])
+    made.keep_only(3, benchmarks[:1])
     assert missing(run(made)) == {benchmarks[1]}
 
 
 def test_where_no_round_tells_of_its_run_all_is_expected(made: Any) -> None:
     benchmarks = benchmarks_of(made)
-    keep_only(made, 3, benchmarks[:1])
+    made.keep_only(3, benchmarks[:1])
     made.rounds_file(2).unlink()
     assert missing(run(made)) == set(benchmarks[1:])

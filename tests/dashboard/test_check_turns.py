@@ -6,7 +6,6 @@ where a test says otherwise.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,20 +24,6 @@ def made(tmp_path: Path, make_history: Callable[..., Any], recipe: Any) -> Any:
     return make_history(tmp_path / "results", recipe())
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-
-
-def measured_by(made: Any, index: int, run: str | None) -> None:
-    """Say that this invocation of asv took the rounds of a commit."""
-    path = made.rounds_file(index)
-    write(path, [line | {"run": run} for line in lines_of(path)])
-
-
 def run(made: Any, **wishes: Any) -> CheckReport:
     store = made.results.parent / "s.duckdb"
     ingest(store, made.results)
@@ -48,7 +33,7 @@ def run(made: Any, **wishes: Any) -> CheckReport:
 
 def test_a_base_that_a_run_measured_in_turn_with_head_is_preferred(made: Any) -> None:
     for index in (0, 1, 3):
-        measured_by(made, index, "turns")
+        made.measured_by(index, "turns")
     report = run(made)
     assert (report.base.hash, report.head.hash) == (made.commits[1], made.commits[3])
     assert report.notes[0] == (
@@ -61,7 +46,7 @@ def test_a_base_that_a_run_measured_in_turn_with_head_is_preferred(made: Any) ->
 
 def test_the_nearest_base_needs_no_remark_where_it_took_turns(made: Any) -> None:
     for index in (1, 2, 3):
-        measured_by(made, index, "turns")
+        made.measured_by(index, "turns")
     report = run(made)
     assert report.base.hash == made.commits[2]
     assert report.notes[0] == (
@@ -71,5 +56,5 @@ def test_the_nearest_base_needs_no_remark_where_it_took_turns(made: Any) -> None
 
 def test_a_later_commit_of_head_s_run_is_no_base(made: Any) -> None:
     for index in (2, 3):
-        measured_by(made, index, "turns")
+        made.measured_by(index, "turns")
     assert run(made, head=made.commits[2]).base.hash == made.commits[1]

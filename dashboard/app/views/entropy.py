@@ -16,7 +16,6 @@ from dashboard.app import (
     pairs,
     pickers,
     references,
-    state,
     theme,
     wording,
 )
@@ -37,8 +36,9 @@ def render() -> None:
     at = notices.require_store()
     st.header("Entropy", anchor=False)
     machine = pickers.machine(data.runs(at))
-    measured = data.measured_commits(at, machine)
-    commit = state.choose_commit("Commit", measured, state.HEAD, measured[-1].hash)
+    commit, remark = pickers.swept_commit(at, machine)
+    if remark:
+        st.caption(remark)
     found = pairs.families(pickers.points_at(at, machine, commit))
     _section(
         found,

@@ -15,7 +15,6 @@ from dashboard.app import (
     notices,
     pairs,
     pickers,
-    state,
     tables,
     theme,
     wording,
@@ -37,13 +36,12 @@ def render() -> None:
     at = notices.require_store()
     st.header("Headlines", anchor=False)
     machine = pickers.machine(data.runs(at))
-    measured = data.measured_commits(at, machine)
-    commit = state.choose_commit("Commit", measured, state.HEAD, measured[-1].hash)
+    commit, remark = pickers.swept_commit(at, machine)
     found = pickers.points_at(at, machine, commit)
     gpu = next((str(name) for name in found["gpu"] if frames.known(name)), machine)
     st.caption(
         wording.escape(
-            f"{wording.short_hash(commit)} measured on {gpu} ({machine}). "
+            f"{wording.short_hash(commit)} measured on {gpu} ({machine}). {remark} "
             f"{headline_tables.REFERENCE_NOTE}"
         )
     )

@@ -81,8 +81,9 @@ def _choices(at: data.Source, ours: pd.DataFrame, machine: str) -> tuple[str, st
                               width=260) or families[0]  # fmt: skip
         model = st.selectbox("Model", models, key=state.MODEL, bind="query-params",
                              width=260) or models[0]  # fmt: skip
-        measured = data.measured_commits(at, machine)
-        commit = state.choose_commit("Commit", measured, state.HEAD, measured[-1].hash)
+        commit, remark = pickers.swept_commit(at, machine)
+    if remark:
+        st.caption(remark)
     measures = [Measure.CONTROL, Measure.ABSOLUTE, Measure.RATE, Measure.CEILING]
     named = state.choose_one("Values", [m.value for m in measures], state.SHOW)
     return str(family), str(model), Measure(named), commit

@@ -25,6 +25,7 @@ from dashboard.store.queries.records import (
     measured_commits,
     measured_places,
     measured_together,
+    most_measured,
     newest_of_one_run,
     pairs,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "measured_places",
     "measured_together",
     "measurements",
+    "most_measured",
     "newest_machine",
     "newest_of_one_run",
     "pairs",

@@ -131,6 +131,28 @@ def _of_one_run(store: Store, machine: str | None) -> list[list[str]]:
     return [commits for (commits,) in rows]
 
 
+def most_measured(store: Store, machine: str) -> str | None:
+    """The newest commit that measured nearly as many series as any: a sweep's, not a tier's."""
+    _, rows = fetch(
+        store,
+        """
+        WITH counted AS (
+            SELECT commit_hash, count(*) AS series
+            FROM current_measurement
+            WHERE machine = $machine AND status = 'ok'
+            GROUP BY commit_hash
+        )
+        SELECT commit_hash FROM counted
+        JOIN commit_info ON hash = commit_hash
+        WHERE series >= $nearly * (SELECT max(series) FROM counted)
+        ORDER BY position DESC NULLS LAST, commit_date DESC, hash DESC
+        LIMIT 1
+        """,
+        {"machine": machine, "nearly": 0.9},
+    )
+    return rows[0][0] if rows else None
+
+
 def known_commits(store: Store) -> list[Commit]:
     """Every commit of the store in graph order, before them those known only by date."""
     _, rows = fetch(
