@@ -27,13 +27,17 @@ _QUICK_POINTS = 20_000  # searched for changes in about a second
 
 
 def default_pair(at: Source, machine: str) -> tuple[str, str] | None:
-    """Base and head to compare at first: the latest release before the newest commit, or the
-    commit before it; ``None`` with fewer than two."""
+    """Base and head to compare at first: the latest release and the newest commit, without a
+    release what the Overview compares; ``None`` with fewer than two."""
     measured = measured_commits(at, machine)
     if len(measured) < 2:
         return None
-    released = [commit.hash for commit in measured[:-1] if commit.tags]
-    return (released or [measured[-2].hash])[-1], measured[-1].hash
+    if released := [commit.hash for commit in measured[:-1] if commit.tags]:
+        return released[-1], measured[-1].hash
+    try:
+        return _pair(at, machine, None)[:2]
+    except InputError:
+        return measured[-2].hash, measured[-1].hash
 
 
 def report(

@@ -12,7 +12,7 @@ from app_pages import run_page, words
 from streamlit.testing.v1 import AppTest
 from typer.testing import CliRunner
 
-from dashboard.app import wording
+from dashboard.app import data, judged, wording
 from dashboard.cli import app
 from dashboard.store import open_store, queries
 from dashboard.store.ingest import ingest
@@ -73,3 +73,17 @@ def test_the_command_starts_there_too(made: Any) -> None:
     assert wording.NEWER_HAVE_FEWER not in named.stdout
     report = CliRunner().invoke(app, ["headlines", "--store", store, "--format", "json"])
     assert json.loads(report.stdout)["commit"] == made.commits[2]
+
+
+def test_without_a_release_compare_starts_with_what_the_overview_compares(made: Any) -> None:
+    made.measured_by(1, "turns")
+    made.measured_by(3, "turns")
+    (made.results / "commits.jsonl").write_text(
+        "".join(
+            json.dumps(json.loads(line) | {"tags": []}) + "\n"
+            for line in (made.results / "commits.jsonl").read_text("utf-8").splitlines()
+        ),
+        "utf-8",
+    )
+    at = data.source(str(store_of(made)))
+    assert judged.default_pair(at, "synthetic") == (made.commits[1], made.commits[3])
