@@ -260,8 +260,10 @@ def main(arguments: Iterable[str] | None = None) -> int:
     if options.command == "take" and options.benchmarks is not None:
         try:
             re.compile(options.benchmarks)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             parser.error(f"--benchmarks {options.benchmarks!r} is no regular expression: {error}")
+        if not options.benchmarks:
+            parser.error("--benchmarks is empty: leave it out to measure the whole set")
     if options.command == "take" and (
         len(options.plant) > 2 or not all(0 < share < 10 for share in options.plant)
     ):

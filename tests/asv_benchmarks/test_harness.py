@@ -221,6 +221,23 @@ def test_a_planted_slowdown_is_recorded_where_it_is_planted(
     assert [line["planted"] for line in lines(results)] == [0.5, None, None]
 
 
+def test_what_share_is_planted_goes_by_the_length_of_the_call(
+    handed_over, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    results = handed_over()
+    monkeypatch.setattr(harness, "with_extra_work", lambda call, *_: call)
+    monkeypatch.setenv("LMHEAD_BENCH_PLANT", f"{COMMIT}:0.01,0.03")
+
+    class Still(Toy):
+        family = "forward_backward"
+        work = Work(products=20_000)  # 7 ms of nominal length, for the smoke shape
+
+    run(Toy())
+    run(Still())
+    assert [line["planted"] for line in lines(results)] == [0.03, 0.01]
+
+
 def test_a_planted_share_is_of_the_work_that_a_family_names(
     handed_over, monkeypatch: pytest.MonkeyPatch
 ) -> None:
