@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asv_benchmarks.merge import main, merge
+from asv_benchmarks.merge import Counts, main, merge
 
 SHIPPED = Path(__file__).resolve().parents[2] / "asv_benchmarks" / "results"
 COMMIT = "ac9ea960"
@@ -51,9 +51,9 @@ def results(folder: Path) -> dict[str, Any]:
 
 def test_halves_merge_to_the_whole_once(halves: tuple[Path, Path], tmp_path: Path) -> None:
     into = tmp_path / "into"
-    assert merge(halves[0], into) == (12, 6, 0)
-    assert merge(halves[1], into) == (48, 24, 0)
-    assert merge(halves[1], into) == (0, 0, 0)
+    assert merge([halves[0]], into) == [Counts(rounds=12, series=6)]
+    assert merge([halves[1]], into) == [Counts(rounds=48, series=24)]
+    assert merge(halves, into) == [Counts(), Counts()]
     whole = (SHIPPED / "rounds").glob(f"{COMMIT}*")
     for path in whole:
         merged = (into / "rounds" / path.name).read_text().splitlines()
@@ -90,8 +90,7 @@ def test_two_shards_of_one_benchmark_merge(halves: tuple[Path, Path], tmp_path: 
             (other / "h200" / path.name).write_text(json.dumps(thinned))
     path.write_text(json.dumps(stored))
     into = tmp_path / "into"
-    merge(halves[0], into)
-    merge(other, into)
+    merge([halves[0], other], into)
     (merged,) = results(into).values()
     assert same(merged["result"], results(SHIPPED)["control.Control.track_time"]["result"])
 
@@ -183,9 +182,13 @@ def test_results_of_the_later_version_are_those_that_count(
     other = changed_copy(halves[0], tmp_path / "other", 2.0, 0)
     stored_version(halves[0], first)
     stored_version(other, second)
-    merge(halves[0], into)
+    merge([halves[0]], into)
     assert main([str(other), str(into)]) == 0
-    said = "6 series in asv's results\n" if second == "10" else "0 series in asv's results, 6 stay"
+    said = (
+        "6 series in asv's results, 6 values of earlier"
+        if second == "10"
+        else "0 series in asv's results, 6 stay"
+    )
     assert said in capsys.readouterr().err
     (merged,) = results(into).values()
     expected = other if second == "10" else halves[0]
@@ -201,7 +204,7 @@ def test_a_contradiction_leaves_the_target_as_it_was(
     halves: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     into, other = tmp_path / "into", tmp_path / "other"
-    merge(halves[0], into)
+    merge([halves[0]], into)
     shutil.copytree(halves[0], other)
     shutil.copytree(halves[1], other, dirs_exist_ok=True)  # and with it further rounds
     stored_version(halves[0], "another")
@@ -224,7 +227,7 @@ def test_other_values_of_a_series_stay_and_are_counted(
     halves: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     into, (path,) = tmp_path / "into", halves[0].glob(f"h200/{COMMIT}*")
-    merge(halves[0], into)
+    merge([halves[0]], into)
     before = results(into)
     stored = json.loads(path.read_text())
     (row,) = stored["results"].values()
