@@ -7,7 +7,8 @@ suite, and so import nothing of this one. torch is imported once, without a comp
 without CUDA; each process is forked from there, so that it has caches, Triton and CUDA
 context of its own.
 
-SPEC: ``{"groups": [[process, …], …], "budget_s"}``; processes run one after the other, and
+SPEC: ``{"parent", "groups": [[process, …], …], "budget_s"}``. ``parent`` is the id of the
+process that waits for the script, which ends with it. Processes run one after the other, and
 no group after the first is begun once ``budget_s`` are over. A process: ``{"device",
 "checkout", "variables", "calls": [{"tokens", "h", "v", "entropy"}], "report": PATH}``, with
 ``variables`` for its environment, ``TRITON_CACHE_DIR`` among them; those that torch reads
@@ -15,11 +16,13 @@ when it is imported come too late. Each call is timed by the wall clock up to th
 last kernel, after imports and after the CUDA context. A report: ``{"calls": [{"tokens", …,
 "ms", "compilations", "cache_hits", "candidates"}], "schedule", "kernels": [{"name",
 "registers", "spills", "shared_bytes"}]}``. ``kernels`` are those that the first of the
-calls launches. A process that fails ends the script, with its traceback on stderr.
+calls launches. A process that fails ends the script with its status, its traceback on stderr;
+one that is killed by a signal with 128 and the signal's number, as in a shell.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import importlib.util
@@ -206,29 +209,37 @@ def end_with(parent: int) -> None:
         set_death_signal = 1
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
         if os.getppid() != parent:
-            sys.exit("the script has ended")
+            sys.exit(f"process {parent}, which was to wait for this one, has ended")
 
 
 def fork(spec: dict[str, Any]) -> None:
     """Measure in a child and wait for it. Raises SystemExit in the child, and if it failed.
 
     The child leaves as any interpreter does, not by ``os._exit``: threads may still write
-    to its caches.
+    to its caches. Processes that it leaves behind are killed.
     """
     script = os.getpid()
     child = os.fork()
     if child == 0:
         end_with(script)
+        os.setpgid(0, 0)
         os.environ.update(spec["variables"])
         Path(spec["report"]).write_text(json.dumps(measure(spec)), encoding="utf-8")
         sys.exit()
+    # Unreaped, so that its number is nobody else's when its group is killed.
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody, or zombies alone
+        os.killpg(child, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code:
-        sys.exit(code if code > 0 else f"killed by signal {-code}")
+        sys.exit(code if code > 0 else 128 - code)
+    if not Path(spec["report"]).exists():
+        sys.exit("it ended with 0 and wrote no report")
 
 
 def main(spec: dict[str, Any]) -> None:
     """Run the groups of processes within the budget."""
+    end_with(spec["parent"])
     started = time.monotonic()
     torch = importlib.import_module("torch")
     # Neither would be the child's own; a CUDA context does not even survive a fork.

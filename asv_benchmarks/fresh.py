@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
+from asv_benchmarks.records import LONGEST_REASON
 from asv_benchmarks.workloads import Device
 
 SCRIPT = Path(__file__).with_name("first_calls.py")
@@ -34,27 +36,57 @@ Report = dict[str, Any]
 """What ``first_calls.py`` says of one process."""
 
 TIMEOUT_S = 260.0
+PAIRS = 3
 # A commit whose first call searches for a minute is not to make a round of three.
 PAIRS_BUDGET_S = 40.0
-CACHES = ("TRITON_CACHE_DIR", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+CACHES = ("TRITON_CACHE_DIR", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH")
+# A failing process may write without end; the last line of an error is in here.
+LAST_BYTES = 16 * 2**20
+
+
+def inherited(name: str) -> bool:
+    """Whether the script gets the caller's variable of that name.
+
+    Not those of this suite's run, of a cache, or that have the package or Triton choose,
+    compile or cache in a way of their own; but those by which Triton finds its tools.
+    """
+    if name.startswith("TRITON_"):
+        return name == "TRITON_INTERPRET" or name.endswith("_PATH")
+    caches = (*CACHES, "PYTORCH_KERNEL_CACHE_PATH")  # else below XDG_CACHE_HOME
+    return not name.startswith(("LMHEAD_BENCH_", "ASV_", "FUSED_LMHEAD_")) and name not in caches
 
 
 def clean_environ(checkout: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The script's variables: ``fused_lmhead`` from ``checkout``, no cache that exists.
-
-    Those of this suite's own run are left out too.
-    """
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if not name.startswith(("LMHEAD_BENCH_", "ASV_")) and name not in CACHES
-    }
+    """The script's variables: ``fused_lmhead`` from ``checkout``, no cache that exists."""
+    kept = {name: value for name, value in environ.items() if inherited(name)}
     return kept | {"PYTHONPATH": str(checkout)}
 
 
 def cache_variables(caches: Path) -> dict[str, str]:
     """Every cache of a process below ``caches``."""
     return {name: str(caches / name.lower()) for name in CACHES}
+
+
+def last_words(stderr: Path) -> str:
+    """The line of a file that says what happened, cut to a reason's length; "" if it is empty.
+
+    That is the last one; lines that begin with a space are traceback or drawing, and count
+    where there are no others. What is not UTF-8 is replaced.
+    """
+    with stderr.open("rb") as file:
+        file.seek(max(0, stderr.stat().st_size - LAST_BYTES))
+        text = file.read().decode(errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    outermost = [line for line in lines if not line[0].isspace()] or lines or [""]
+    return outermost[-1].strip()[:LONGEST_REASON]
+
+
+def failure(status: int, stderr: Path) -> str:
+    """What became of the script's processes, in one line; ``status`` is the script's."""
+    killer = -status if status < 0 else status - 128
+    if killer in signal.valid_signals():
+        return f"a fresh process was killed by signal {killer}"
+    return f"a fresh process failed: {last_words(stderr) or f'status {status}'}"
 
 
 class Process(NamedTuple):
@@ -103,23 +135,27 @@ def run_processes(
         ]
         for group, paths in zip(groups, reports, strict=True)
     ]
-    spec.write_text(json.dumps({"groups": asked, "budget_s": budget_s}), encoding="utf-8")
+    order = {"parent": os.getpid(), "groups": asked, "budget_s": budget_s}
+    spec.write_text(json.dumps(order), encoding="utf-8")
+    stderr = folder / "stderr.txt"
     try:
-        done = subprocess.run(
-            # -P: the script's folder, which is this suite's, stays off the path.
-            [sys.executable, "-P", str(SCRIPT), str(spec)],
-            cwd=folder,
-            env=clean_environ(checkout, os.environ),
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        # A file: a pipe ends only with the last process that was ever given it.
+        with stderr.open("wb") as words:
+            done = subprocess.run(
+                # -P: the script's folder, which is this suite's, stays off the path.
+                [sys.executable, "-P", str(SCRIPT), str(spec)],
+                cwd=folder,
+                env=clean_environ(checkout, os.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=words,
+                timeout=timeout_s,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
-        raise FreshProcessError(f"the fresh processes took more than {timeout_s:g} s") from None
+        raise FreshProcessError(f"the fresh processes took more than {timeout_s:.3g} s") from None
     if done.returncode:
-        words = done.stderr.strip().splitlines() or ["no message"]
-        raise FreshProcessError(f"a fresh process ended with {done.returncode}: {words[-1]}")
+        raise FreshProcessError(failure(done.returncode, stderr))
     return [
         [json.loads(path.read_text(encoding="utf-8")) for path in paths]
         for paths in reports
@@ -156,8 +192,9 @@ def cold_and_warm(
     v: int,
     *,
     entropy: bool,
-    pairs: int,
+    pairs: int = PAIRS,
     budget_s: float = PAIRS_BUDGET_S,
+    timeout_s: float = TIMEOUT_S,
     variables: Mapping[str, str] | None = None,
 ) -> list[tuple[Report, Report]]:
     """Pairs of processes, each on one set of caches, new for the first of the pair.
@@ -165,7 +202,7 @@ def cold_and_warm(
     The first calls with ``tokens``, ``tokens + 1`` (the same bucket) and ``2 * tokens``
     (a new one), the second with ``tokens`` and ``2 * tokens``, both known by then. There is
     one pair at least; no further one is begun after ``budget_s`` seconds. Raises
-    FreshProcessError if any process fails.
+    FreshProcessError if any process fails, or after ``timeout_s`` altogether.
     """
 
     def calls(*lengths: int) -> list[Call]:
@@ -189,6 +226,6 @@ def cold_and_warm(
             device,
             [pair(folder / f"caches-{number}") for number in range(pairs)],
             budget_s=budget_s,
-            timeout_s=TIMEOUT_S,
+            timeout_s=timeout_s,
         )
     return [(cold, warm) for cold, warm in found]

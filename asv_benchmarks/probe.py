@@ -7,7 +7,7 @@ warm cache on disk: without entropy, with it, and with it for a head that no tab
 schedules knows, so that they are searched (``FUSED_LMHEAD_TUNING=search``); of
 three pairs of processes, fewer where they take long, the medians. Then the median first
 call over shapes of the sweep. The package is the one of this checkout. A table with the
-reference PRs' H100 figures beside it comes last.
+reference PRs' H100 figures beside it comes last, below how many pairs there were.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from asv_benchmarks.device import DeviceError, visible_gpu
 from asv_benchmarks.fresh import Call, FreshProcessError, Report, cold_and_warm, first_calls
 from asv_benchmarks.workloads import BY_NAME, SMOKE, Device, Head, spread_shapes
 
-Row = tuple[str, float | None, int | None, int | None]
+Row = tuple[str, float, int | None, int | None]
+Pairs = Sequence[tuple[Report, Report]]
 
 TOKENS = 20_000
 MODEL = "nemotron-super"
-PAIRS = 3
 # Near it, and nobody's.
 UNKNOWN = Head("unknown", 4224, 130560)
 SEARCH = {"FUSED_LMHEAD_TUNING": "search"}
@@ -52,14 +52,12 @@ FIGURES = (
 )
 
 
-def shown(milliseconds: float | None) -> str:
+def shown(milliseconds: float) -> str:
     """A time in the unit that suits it."""
-    if milliseconds is None:
-        return "-"
     return f"{milliseconds / 1000:.2f} s" if milliseconds >= 1000 else f"{milliseconds:.2f} ms"
 
 
-def rows_of(pairs: Sequence[tuple[Report, Report]]) -> list[Row]:
+def rows_of(pairs: Pairs) -> list[Row]:
     """(what, median ms, compilations, candidates) of one variant's pairs of processes.
 
     The counts are the first pair's.
@@ -79,6 +77,19 @@ def rows_of(pairs: Sequence[tuple[Report, Report]]) -> list[Row]:
 def counts(row: Row) -> str:
     """Kernels compiled and schedules tried, such as ``4 + 14``."""
     return " + ".join("-" if count is None else str(count) for count in row[2:])
+
+
+def heading(device: str, head: Head, other: Head, variants: Sequence[Pairs]) -> str:
+    """What the table shows: the lines above it. ``other`` is the head that is searched."""
+    without, entropy, searched = map(len, variants)
+    return "\n".join(
+        [
+            f"{device}; H {head.hidden}, V {head.vocab}; {TOKENS:,} tokens,",
+            f"{TOKENS + 1:,} in the same bucket, {2 * TOKENS:,} in a new one; searched for",
+            f"H {other.hidden}, V {other.vocab}. Medians of pairs of processes:",
+            f"{without} without entropy, {entropy} with it, {searched} searched.",
+        ]
+    )
 
 
 def table(variants: Sequence[Sequence[Row]], sweep: Sequence[float]) -> str:
@@ -135,17 +146,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         other = UNKNOWN if gpu else head
         asked = ((head, False, None), (head, True, None), (other, True, SEARCH))
         variants = [
-            rows_of(
-                cold_and_warm(
-                    Path.cwd(),
-                    device,
-                    TOKENS,
-                    wanted.hidden,
-                    wanted.vocab,
-                    entropy=entropy,
-                    pairs=PAIRS,
-                    variables=variables,
-                )
+            cold_and_warm(
+                Path.cwd(),
+                device,
+                TOKENS,
+                wanted.hidden,
+                wanted.vocab,
+                entropy=entropy,
+                variables=variables,
             )
             for wanted, entropy, variables in asked
         ]
@@ -153,10 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (FreshProcessError, DeviceError) as error:
         print(f"probe: {error}", file=sys.stderr)
         return 1
-    print(f"{gpu.name if gpu else 'CPU'}; H {head.hidden}, V {head.vocab}; {TOKENS:,} tokens,")
-    print(f"{TOKENS + 1:,} in the same bucket, {2 * TOKENS:,} in a new one; searched for")
-    print(f"H {other.hidden}, V {other.vocab}.\n")
-    print(table(variants, sweep))
+    print(heading(gpu.name if gpu else "CPU", head, other, variants), end="\n\n")
+    print(table([rows_of(pairs) for pairs in variants], sweep))
     return 0
 
 
