@@ -78,9 +78,14 @@ def headline(report: CheckReport, accepted: Accepted | None = None) -> Headline:
         return Headline("unsure", f"Nothing to compare: {tail[-1]}.")
     if not total:
         return Headline("unsure", "These two commits have no series in common.")
+    fresh = report.count(Verdict.NEW)
+    if fresh == total:
+        return Headline("unsure", f"Nothing to compare: {all_series} new.")
+    tail += [f"{fresh} new"] if fresh else []
+    compared = wording.count(total - fresh, "series", "series")
     return Headline(
         "good",
-        ", ".join([f"No {'further ' if accepted else ''}regression in {all_series}", *tail]) + ".",
+        ", ".join([f"No {'further ' if accepted else ''}regression in {compared}", *tail]) + ".",
     )
 
 

@@ -42,11 +42,19 @@ def test_the_headline_names_the_worst_regression_first() -> None:
         ([Verdict.MISSING], "bad"),
         ([Verdict.INCONCLUSIVE, Verdict.UNCHANGED], "unsure"),
         ([Verdict.UNCHANGED, Verdict.IMPROVED, Verdict.NEW], "good"),
+        ([Verdict.NEW, Verdict.NEW], "unsure"),
         ([], "unsure"),
     ],
 )
 def test_the_headline_worries_only_with_cause(kinds: list[Verdict], level: str) -> None:
     assert summary.headline(report(*map(verdict, kinds))).level == level
+
+
+def test_new_series_are_not_among_those_without_a_regression() -> None:
+    line = summary.headline(report(*map(verdict, [Verdict.UNCHANGED, Verdict.NEW, Verdict.NEW])))
+    assert line.text == "No regression in 1 series, 2 new."
+    line = summary.headline(report(*map(verdict, [Verdict.NEW, Verdict.NEW])))
+    assert line.text == "Nothing to compare: 2 series new."
 
 
 @pytest.mark.parametrize("families", [2, 9])
