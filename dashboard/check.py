@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dashboard.commits import Repository
 from dashboard.errors import InputError
 from dashboard.lineage import Lineage
-from dashboard.models import CheckReport, Commit, Pair, Side
+from dashboard.models import CheckReport, Commit, Pair
 from dashboard.noise import past_noise
 from dashboard.revisions import Choice, short
 from dashboard.store import queries
@@ -26,17 +26,16 @@ def check(
 ) -> CheckReport:
     """Compare two measured commits.
 
-    ``base`` and ``head`` are hashes, unique prefixes of four or more characters, tags or, with
-    a ``repository``, anything git resolves. Without ``head`` the newest measured commit is
+        ``base`` and ``head`` are hashes, unique prefixes of four or more characters, tags or, with
+        a ``repository``, anything git resolves. Without ``head`` the newest measured commit is
     taken that has something to be compared with; without ``base`` the merge base of head with
-    the main branch, else head's nearest measured ancestor, else the measured commit before it:
-    of those that one run measured in turn with head, or, where there are none, of all.
-    What is chosen has a machine and environment in common with the other. Series of base that
-    head's runs were not to measure, such as those of another tier, are left out. The notes say
-    what was chosen and left out.
+        the main branch, else head's nearest measured ancestor, rather one that a run measured in
+        turn with head, else a measured commit before it. What is chosen has a machine and
+        environment in common with the other. Series of base that head's runs were not to measure,
+        as other commits' runs show, are left out. The notes say what was chosen and left out.
 
-    Raises InputError: nothing measured, unknown or ambiguous commits, one commit twice, nothing
-    in common.
+        Raises InputError: nothing measured, unknown or ambiguous commits, one commit twice, nothing
+        in common.
     """
     places = queries.measured_places(store, machine)
     known = {commit.hash: commit for commit in queries.known_commits(store)}
@@ -45,11 +44,15 @@ def check(
         where = f" on machine {machine!r}" if machine is not None else ""
         raise InputError(f"{store.path} has no measured commits{where}")
     notes: list[str] = []
-    together = queries.measured_together(store, machine) if base is None else {}
-    choice = Choice(measured, known, places, together, repository, notes)
+
+    def in_turn(commit: str) -> frozenset[str]:
+        return queries.measured_in_turn(store, commit, machine)
+
+    choice = Choice(measured, known, places, in_turn, repository, notes)
     base_commit, head_commit = choice.of(base, head)
     found = queries.pairs(store, base_commit.hash, head_commit.hash, machine)
-    comparable = _selected(_comparable(found, base_commit, head_commit, notes), base_commit, notes)
+    comparable = _comparable(found, base_commit, head_commit, notes)
+    comparable = _selected(store, comparable, base_commit, head_commit, machine, notes)
     before = Lineage(list(known.values())).line(base_commit, measured)
     earlier = [c for c in before if c.hash not in (base_commit.hash, head_commit.hash)]
     verdicts = compare(comparable, policy, past_noise(store, earlier, machine))
@@ -86,33 +89,26 @@ def _comparable(found: Sequence[Pair], base: Commit, head: Commit, notes: list[s
     return chosen
 
 
-def _selected(found: Sequence[Pair], base: Commit, notes: list[str]) -> list[Pair]:
+def _selected(
+    store: Store,
+    found: Sequence[Pair],
+    base: Commit,
+    head: Commit,
+    machine: str | None,
+    notes: list[str],
+) -> list[Pair]:
     """The pairs without series of base that head's runs were not to measure.
 
-    A tier measures some series, a sweep others. One that head lacks was to be measured there
-    if a run that measured it at base measured head too, or if head has half of what that run
-    measured; and if no rounds tell of its runs.
+    That takes a precedent: runs of other commits that selected as head's did. Without one, all
+    that base has and head has not is missing.
     """
-    at_head: dict[str, list[bool]] = {}
-    for pair in found:
-        for run in _runs(pair.base):
-            at_head.setdefault(run, []).append(pair.head is not None)
-    of_head = {run for pair in found for run in _runs(pair.head)}
-    alike = {run for run, has in at_head.items() if run in of_head or 2 * sum(has) >= len(has)}
-    chosen = [
-        pair
-        for pair in found
-        if pair.head is not None or not (runs := _runs(pair.base)) or not runs.isdisjoint(alike)
-    ]
+    if all(pair.head is not None for pair in found):
+        return list(found)
+    wanted = queries.selection(store, head.hash, machine)
+    chosen = [pair for pair in found if pair.head is not None or wanted.has(pair)]
     if left := len(found) - len(chosen):
         notes.append(
-            f"{left} series of base {short(base)} left out: only runs that selected others than "
-            "head's did measured them"
+            f"{left} series of base {short(base)} were not measured at head and are left out: "
+            "head's runs selected others, as those of other commits did"
         )
     return chosen
-
-
-def _runs(side: Side | None) -> set[str]:
-    """The invocations of asv that have rounds of a side."""
-    rounds = () if side is None else (*side.rounds, *side.others)
-    return {one.run for one in rounds if one.run is not None}

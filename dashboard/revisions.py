@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dashboard.commits import Repository
@@ -61,14 +61,14 @@ def _measured_as(
 class Choice:
     """Which two of the ``measured`` commits, first to last, are compared.
 
-    ``places`` are the machines and environments that measured each, ``together`` the commits
-    that one run measured with it; ``notes`` are told what was chosen, and why.
+    ``places`` are the machines and environments that measured each; ``in_turn`` tells which
+    commits a run measured in turn with one; ``notes`` are told what was chosen, and why.
     """
 
     measured: Sequence[Commit]
     known: Mapping[str, Commit]
     places: Mapping[str, Collection[tuple[str, str]]]
-    together: Mapping[str, Collection[str]]
+    in_turn: Callable[[str], Collection[str]]
     repository: Repository | None
     notes: list[str]
 
@@ -119,8 +119,8 @@ class Choice:
         return (alike or later)[-1]
 
     def _base_of(self, head: Commit) -> Commit:
-        """The merge base with the main branch, else the nearest measured ancestor, else the
-        measured commit before head; rather one that a run measured in turn with head."""
+        """The merge base with the main branch; else the nearest measured ancestor, rather one
+        that a run measured in turn with head; else a measured commit before head."""
         before = self._before(head)
         if not before:
             raise InputError(
@@ -128,17 +128,21 @@ class Choice:
                 f"{self._where(head)}: name one with --base"
             )
         alike = {c.hash: c for c in self.measured if self._share(c, head)}
-        in_turn = {c.hash: c for c in before if c.hash in self.together.get(head.hash, ())}
         anywhere = {c.hash: c for c in self.measured}
         start, origin = self._start(head)
         nearest, _ = self._nearest(start, origin, anywhere)
-        base, what = self._nearest(start, origin, in_turn)
-        if base is not None:
-            if nearest is not None and nearest != base:
-                what += f" that one run measured in turn with head; {short(nearest)} was not"
-            self.notes.append(f"base is {short(base)}, {what}")
-            return base
         base, what = self._nearest(start, origin, alike)
+        if base is None or base.hash != start:
+            turned = self.in_turn(head.hash)
+            in_turn = {c.hash: c for c in before if c.hash in turned}
+            found, words = self._nearest(start, origin, in_turn)
+            if found is None and base is None and in_turn:
+                found, words = list(in_turn.values())[-1], "the last measured commit before head"
+            if found is not None and found != base:
+                other = "" if nearest is None else f"; {short(nearest)} was not"
+                words += f" that one run measured in turn with head{other}"
+                self.notes.append(f"base is {short(found)}, {words}")
+                return found
         if base is None:
             base, what = before[-1], "the measured commit before head"
             what += "; it is not known to be an ancestor"

@@ -88,10 +88,13 @@ def _pair(at: Source, machine: str, head: str | None) -> tuple[str, str, tuple[s
     known = {commit.hash: commit for commit in known_commits(at)}
     with reading(at) as store:
         places = queries.measured_places(store, machine)
-        together = queries.measured_together(store, machine)
-    notes: list[str] = []
-    chosen = Choice(measured, known, places, together, None, notes)
-    base, last = chosen.of(None, head or newest(measured).hash)
+        notes: list[str] = []
+
+        def in_turn(commit: str) -> frozenset[str]:
+            return queries.measured_in_turn(store, commit, machine)
+
+        chosen = Choice(measured, known, places, in_turn, None, notes)
+        base, last = chosen.of(None, head or newest(measured).hash)
     return base.hash, last.hash, tuple(notes)
 
 

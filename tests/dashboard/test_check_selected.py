@@ -39,17 +39,30 @@ def missing(report: CheckReport) -> set[str]:
     return {v.series.benchmark for v in report.verdicts if v.verdict is Verdict.MISSING}
 
 
+def left_out(report: CheckReport) -> list[str]:
+    return [note for note in report.notes if "left out" in note]
+
+
 def test_what_another_tier_measured_at_base_is_left_out_and_counted(made: Any) -> None:
     few = benchmarks_of(made)[:1]
-    made.keep_only(3, few)
+    for index in (1, 3):  # the earlier one shows that there is such a tier
+        made.keep_only(index, few)
     report = run(made)
     assert missing(report) == set()
     assert {v.series.benchmark for v in report.verdicts} == set(few)
     left = len({(x["benchmark"], x["params"]["model"]) for x in made.rounds(2)})
-    assert report.notes[-1] == (
-        f"{left - len(report.verdicts)} series of base {made.commits[2][:8]} left out: only runs "
-        "that selected others than head's did measured them"
-    )
+    assert left_out(report) == [
+        f"{left - len(report.verdicts)} series of base {made.commits[2][:8]} were not measured at "
+        "head and are left out: head's runs selected others, as those of other commits did"
+    ]
+
+
+def test_a_run_that_broke_off_is_no_tier(made: Any) -> None:
+    benchmarks = benchmarks_of(made)
+    made.keep_only(3, benchmarks[:1])
+    report = run(made)
+    assert missing(report) == set(benchmarks[1:])
+    assert left_out(report) == []
 
 
 def test_what_disappeared_from_the_same_tier_is_missing(made: Any) -> None:
@@ -57,29 +70,76 @@ def test_what_disappeared_from_the_same_tier_is_missing(made: Any) -> None:
     made.keep_only(3, benchmarks[:-1])
     report = run(made)
     assert missing(report) == {benchmarks[-1]}
-    assert not any("left out" in note for note in report.notes)
+    assert left_out(report) == []
+
+
+def test_a_benchmark_that_was_swept_in_a_piece_of_its_own_is_missing(made: Any) -> None:
+    benchmarks = benchmarks_of(made)
+    made.write_rounds(2, [r | {"run": f"piece of {r['benchmark']}"} for r in made.rounds(2)])
+    made.keep_only(3, benchmarks[:-1])
+    assert missing(run(made)) == {benchmarks[-1]}
 
 
 def test_what_a_run_of_both_measured_at_base_alone_is_missing(made: Any) -> None:
     benchmarks = benchmarks_of(made)
+    made.keep_only(1, benchmarks[:1])
     made.keep_only(3, benchmarks[:1])
     for index in (2, 3):
         made.measured_by(index, "both")
     assert missing(run(made)) == set(benchmarks[1:])
 
 
-def test_a_tier_is_known_by_its_run_among_others_of_base(made: Any) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_a_tier_is_known_by_its_run_among_others_of_base(first: bool, made: Any) -> None:
     # Base was measured by a tier of two benchmarks too; head lost one of these.
     benchmarks = benchmarks_of(made)
+    for index in (0, 1):
+        made.keep_only(index, benchmarks[:1])
     every = made.rounds(2)
-    tier = [line for line in every if line["benchmark"] in benchmarks[:2]]
-    made.write_rounds(2, [*every, *(line | {"run": "tier"} for line in tier)])
+    tier = [
+        line | {"run": "tier", "samples": [9.0 * one for one in line["samples"]]}
+        for line in every
+        if line["benchmark"] in benchmarks[:2]
+    ]
+    made.write_rounds(2, [*tier, *every] if first else [*every, *tier])
     made.keep_only(3, benchmarks[:1])
     assert missing(run(made)) == {benchmarks[1]}
 
 
-def test_where_no_round_tells_of_its_run_all_is_expected(made: Any) -> None:
+def test_what_head_s_rounds_name_was_to_be_measured(made: Any) -> None:
+    # A tier of eleven benchmarks, of which asv's own results know one.
     benchmarks = benchmarks_of(made)
+    named = [r for r in made.rounds(3) if r["benchmark"] == benchmarks[1]]
+    for index in (1, 3):
+        made.keep_only(index, benchmarks[:1])
+        own = made.rounds(index)[0]
+        more = [own | {"benchmark": f"more.More{number}.track_time"} for number in range(10)]
+        made.write_rounds(index, [*made.rounds(index), *more])
+    assert missing(run(made)) == set()
+    lost = {"status": "skipped", "reason": None, "samples": [], "value": None}
+    made.write_rounds(3, [*made.rounds(3), *(r | lost for r in named)])
+    assert missing(run(made)) == {benchmarks[1]}
+
+
+def test_commits_without_rounds_are_precedents_too(made: Any) -> None:
+    benchmarks = benchmarks_of(made)
+    made.keep_only(1, benchmarks[:1])
     made.keep_only(3, benchmarks[:1])
-    made.rounds_file(2).unlink()
-    assert missing(run(made)) == set(benchmarks[1:])
+    for index in range(4):
+        made.rounds_file(index).unlink()
+    assert missing(run(made)) == set()
+
+
+def test_one_machine_is_no_precedent_for_another(
+    made: Any, make_history: Callable[..., Any], recipe: Any
+) -> None:
+    other = make_history(
+        made.results, recipe(hashes=made.commits, machine="other", commits_file=False)
+    )
+    benchmarks = benchmarks_of(made)
+    for index in (1, 3):
+        made.keep_only(index, benchmarks[:1])
+    other.keep_only(3, benchmarks[:1])
+    gone = [v.series for v in run(made).verdicts if v.verdict is Verdict.MISSING]
+    assert {series.machine for series in gone} == {"other"}
+    assert {series.benchmark for series in gone} == set(benchmarks[1:])

@@ -54,6 +54,84 @@ def test_the_nearest_base_needs_no_remark_where_it_took_turns(made: Any) -> None
     )
 
 
+def families_of(made: Any) -> list[str]:
+    return sorted({line["benchmark"] for line in made.rounds(3)})
+
+
+@pytest.mark.parametrize("at", [1, 3])
+@pytest.mark.parametrize("lost", ["not measured", "failed"])
+def test_a_run_that_measured_few_of_head_s_series_in_turn_does_not_choose(
+    at: int, lost: str, made: Any
+) -> None:
+    # The run of both has two thirds of the series at one commit and one third at the other.
+    families = families_of(made)
+    for index in (1, 3):
+        kept = families[:1] if index == at else families[:2]
+        failed = {"status": "failed", "reason": "synthetic", "samples": [], "value": None}
+        turns = [
+            r | {"run": "turns"} | ({} if r["benchmark"] in kept else failed)
+            for r in made.rounds(index)
+            if lost == "failed" or r["benchmark"] in kept
+        ]
+        made.write_rounds(index, [*made.rounds(index), *turns])
+    assert run(made).base.hash == made.commits[2]
+    for index in (1, 3):
+        more = [r | {"run": "turns"} for r in made.rounds(index) if r["run"] != "turns"]
+        made.write_rounds(index, more)
+    assert run(made).base.hash == made.commits[1]
+
+
+def test_without_parents_the_last_commit_that_took_turns_is_taken(made: Any) -> None:
+    (made.results / "commits.jsonl").unlink()
+    for index in (0, 1, 3):
+        made.measured_by(index, "turns")
+    report = run(made)
+    assert report.base.hash == made.commits[1]
+    assert report.notes[0] == (
+        f"base is {made.commits[1][:8]}, the last measured commit before head that one run "
+        "measured in turn with head"
+    )
+
+
+class Branched:
+    """A repository whose main branch is at the commit of that index."""
+
+    def __init__(self, made: Any, main: int, fork: int) -> None:
+        self.main, self.fork = made.commits[main], made.commits[fork]
+
+    def main_branch(self) -> tuple[str, str]:
+        return "main", self.main
+
+    def merge_base(self, one: str, other: str) -> str:
+        del one, other
+        return self.fork
+
+    def resolve(self, revision: str) -> str | None:
+        del revision
+        return None
+
+
+def test_a_measured_merge_base_comes_before_one_that_took_turns(made: Any) -> None:
+    for index in (1, 3):
+        made.measured_by(index, "turns")
+    report = run(made, repository=Branched(made, 2, 2))
+    assert report.base.hash == made.commits[2]
+    assert report.notes[0] == f"base is {made.commits[2][:8]}, the merge base with main"
+
+
+def test_before_a_merge_base_that_was_not_measured_one_is_taken_that_took_turns(made: Any) -> None:
+    for index in (0, 3):
+        made.measured_by(index, "turns")
+    made.result_file(2).unlink()
+    made.rounds_file(2).unlink()
+    report = run(made, repository=Branched(made, 2, 2))
+    assert report.base.hash == made.commits[0]
+    assert report.notes[0] == (
+        f"base is {made.commits[0][:8]}, the nearest measured ancestor of the merge base with main "
+        f"that one run measured in turn with head; {made.commits[1][:8]} was not"
+    )
+
+
 def test_a_later_commit_of_head_s_run_is_no_base(made: Any) -> None:
     for index in (2, 3):
         made.measured_by(index, "turns")

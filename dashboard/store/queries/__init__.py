@@ -24,12 +24,16 @@ from dashboard.store.queries.records import (
     known_commits,
     measured_commits,
     measured_places,
-    measured_together,
-    most_measured,
     newest_of_one_run,
     pairs,
 )
 from dashboard.store.queries.schedules import by_schedule, schedules
+from dashboard.store.queries.selections import (
+    Selection,
+    measured_in_turn,
+    most_measured,
+    selection,
+)
 from dashboard.store.queries.state import (
     FileRow,
     benchmark_rows,
@@ -45,6 +49,7 @@ from dashboard.store.queries.state import (
 __all__ = [
     "FileRow",
     "RunContent",
+    "Selection",
     "benchmark_rows",
     "by_schedule",
     "commit_rows",
@@ -59,8 +64,8 @@ __all__ = [
     "latest_readings",
     "limit",
     "measured_commits",
+    "measured_in_turn",
     "measured_places",
-    "measured_together",
     "measurements",
     "most_measured",
     "newest_machine",
@@ -74,6 +79,7 @@ __all__ = [
     "run_commits",
     "runs",
     "schedules",
+    "selection",
     "series",
     "series_of_batch",
     "series_of_benchmarks",

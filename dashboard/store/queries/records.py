@@ -91,30 +91,9 @@ def measured_places(
     return {name: frozenset(places) for name, places in found.items()}
 
 
-def measured_together(store: Store, machine: str | None = None) -> dict[str, frozenset[str]]:
-    """By a commit's hash those that one invocation of asv measured with it, itself too."""
-    found: dict[str, set[str]] = {}
-    for commits in _of_one_run(store, machine):
-        for commit in commits:
-            found.setdefault(commit, set()).update(commits)
-    return {name: frozenset(commits) for name, commits in found.items()}
-
-
 def newest_of_one_run(store: Store, machine: str | None = None) -> tuple[str, str] | None:
     """The newest two commits that one invocation of asv measured, the earlier first."""
     order = {commit.hash: place for place, commit in enumerate(known_commits(store))}
-    latest = [
-        sorted(order[commit] for commit in commits)[-2:] for commits in _of_one_run(store, machine)
-    ]
-    if not latest:
-        return None
-    base, head = max(latest, key=lambda places: places[::-1])
-    names = list(order)
-    return names[base], names[head]
-
-
-def _of_one_run(store: Store, machine: str | None) -> list[list[str]]:
-    """The commits of each invocation of asv that measured several."""
     _, rows = fetch(
         store,
         """
@@ -128,29 +107,12 @@ def _of_one_run(store: Store, machine: str | None) -> list[list[str]]:
         """,
         {"machine": machine},
     )
-    return [commits for (commits,) in rows]
-
-
-def most_measured(store: Store, machine: str) -> str | None:
-    """The newest commit that measured nearly as many series as any: a sweep's, not a tier's."""
-    _, rows = fetch(
-        store,
-        """
-        WITH counted AS (
-            SELECT commit_hash, count(*) AS series
-            FROM current_measurement
-            WHERE machine = $machine AND status = 'ok'
-            GROUP BY commit_hash
-        )
-        SELECT commit_hash FROM counted
-        JOIN commit_info ON hash = commit_hash
-        WHERE series >= $nearly * (SELECT max(series) FROM counted)
-        ORDER BY position DESC NULLS LAST, commit_date DESC, hash DESC
-        LIMIT 1
-        """,
-        {"machine": machine, "nearly": 0.9},
-    )
-    return rows[0][0] if rows else None
+    latest = [sorted(order[commit] for commit in commits)[-2:] for (commits,) in rows]
+    if not latest:
+        return None
+    base, head = max(latest, key=lambda places: places[::-1])
+    names = list(order)
+    return names[base], names[head]
 
 
 def known_commits(store: Store) -> list[Commit]:
