@@ -96,7 +96,9 @@ def ingest(
 def check(
     base: Annotated[
         str | None,
-        typer.Option(help="Commit to compare with; else head's merge base with the main branch."),
+        typer.Option(
+            help="Commit to compare with; else the merge base with main, or an ancestor."
+        ),
     ] = None,
     head: Annotated[
         str | None, typer.Option(help="Commit to judge; else the newest measured one.")

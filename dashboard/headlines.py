@@ -42,8 +42,8 @@ def headlines(
     machine: str | None = None,
     repository: Repository | None = None,
 ) -> Headlines:
-    """The headline tables of a commit; by default the newest of those that measured the most
-    series, on the machine of the newest run.
+    """The headline tables of a commit; by default the newest of which nearly as many series
+    were measured as of any, on the machine of the newest run.
 
     ``commit`` as for a check. Raises InputError: nothing measured, unknown or ambiguous commit.
     """
@@ -99,11 +99,13 @@ def markdown(report: Headlines) -> str:
 
 
 def as_json(report: Headlines) -> str:
-    """For a machine: ``{"commit", "machine", "gpu", "reference", "tables": [{"title", "rows",
-    "note"}]}``, each row by its column names, as the page words them."""
+    """For a machine: ``{"commit", "newer", "machine", "gpu", "reference", "tables": [{"title",
+    "rows", "note"}]}``, each row by its column names, as the page words them; ``newer``: fewer
+    series were measured of newer commits."""
     document = {
         "commit": report.commit.hash,
         "subject": report.commit.subject,
+        "newer": report.newer,
         "machine": report.machine,
         "gpu": report.gpu,
         "reference": REFERENCE_NOTE,

@@ -29,7 +29,7 @@ def machine(runs: pd.DataFrame) -> str:
 def swept_commit(at: data.Source, machine: str) -> tuple[str, str]:
     """The commit to show the shapes of, and what to say of the choice, perhaps nothing.
 
-    Unless another is chosen, the newest of those that measured the most series.
+    Unless another is chosen, the newest of which nearly as many series were measured as of any.
     """
     measured = data.measured_commits(at, machine)
     newest = measured[-1].hash

@@ -21,8 +21,10 @@ MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 NONE = DASH
-NEWER_HAVE_FEWER = "Fewer series were measured of newer commits."
 """What a cell shows where nothing is known."""
+
+NEWER_HAVE_FEWER = "Fewer series were measured of newer commits."
+"""Where a sweep is shown, though newer commits were measured."""
 
 # Steps of a unit that is rescaled, smallest first: (name, size in the first unit named).
 _LADDERS: tuple[tuple[tuple[str, float], ...], ...] = (

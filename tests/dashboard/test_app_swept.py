@@ -44,6 +44,64 @@ def test_the_newest_of_those_with_most_series_counts(made: Any) -> None:
     assert default_of(store_of(made)) == made.commits[1]
 
 
+def rewritten(made: Any, index: int, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change asv's results of one commit."""
+    path = made.result_file(index)
+    document = json.loads(path.read_text("utf-8"))
+    change(document["results"])
+    path.write_text(json.dumps(document), "utf-8")
+
+
+def test_a_sweep_of_nearly_all_counts_and_what_failed_was_measured(made: Any) -> None:
+    # Eleven benchmarks of two series each.
+    for index in range(4):
+        rewritten(
+            made,
+            index,
+            lambda rows: rows.update({f"more.More{n}.track_time": rows[FEW[0]] for n in range(8)}),
+        )
+    rewritten(made, 3, lambda rows: rows.pop("more.More0.track_time"))
+    assert default_of(store_of(made)) == made.commits[3], "ten of eleven"
+    rewritten(
+        made,
+        3,
+        lambda rows: rows.update({f"more.More{n}.track_time": failing(rows) for n in range(1, 8)}),
+    )
+    assert default_of(store_of(made)) == made.commits[3], "most of which failed"
+    rewritten(made, 3, lambda rows: [rows.pop(f"more.More{n}.track_time") for n in range(1, 8)])
+    assert default_of(store_of(made)) == made.commits[2]
+
+
+def failing(rows: dict[str, Any]) -> list[Any]:
+    """asv's row of a benchmark that failed."""
+    return [None, *rows[FEW[0]][1:5]]
+
+
+def test_two_environments_make_no_sweep(
+    made: Any, make_history: Callable[..., Any], recipe: Any
+) -> None:
+    make_history(
+        made.results,
+        recipe(hashes=made.commits[:2], environment="synthetic-py3.13-gpu", commits_file=False),
+    )
+    assert default_of(store_of(made)) == made.commits[3]
+
+
+def test_a_suite_that_shrank_long_ago_is_forgotten(
+    tmp_path: Path, make_history: Callable[..., Any], recipe: Any
+) -> None:
+    made = make_history(tmp_path / "results", recipe(commits=53))
+    for index in range(2, 53):
+        made.keep_only(index, FEW)
+    assert default_of(store_of(made)) == made.commits[52]
+
+
+def test_commits_known_by_their_date_alone_are_no_newer(made: Any) -> None:
+    lines = (made.results / "commits.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (made.results / "commits.jsonl").write_text("".join(lines[:3]), "utf-8")
+    assert default_of(store_of(made)) == made.commits[2]
+
+
 def chosen(page: AppTest) -> str:
     (box,) = [box for box in page.selectbox if box.label == "Commit"]
     return str(box.value)
@@ -68,11 +126,22 @@ def test_the_command_starts_there_too(made: Any) -> None:
     text = CliRunner().invoke(app, ["headlines", "--store", store]).stdout
     assert text.startswith(f"{made.commits[2][:8]} measured on")
     assert wording.NEWER_HAVE_FEWER in text.splitlines()[0]
-    named = CliRunner().invoke(app, ["headlines", "--store", store, "--commit", made.commits[3]])
-    assert named.stdout.startswith(f"{made.commits[3][:8]} measured on")
-    assert wording.NEWER_HAVE_FEWER not in named.stdout
+    for commit in (made.commits[3], made.commits[1]):
+        named = CliRunner().invoke(app, ["headlines", "--store", store, "--commit", commit])
+        assert named.stdout.startswith(f"{commit[:8]} measured on")
+        assert wording.NEWER_HAVE_FEWER not in named.stdout
     report = CliRunner().invoke(app, ["headlines", "--store", store, "--format", "json"])
-    assert json.loads(report.stdout)["commit"] == made.commits[2]
+    found = json.loads(report.stdout)
+    assert (found["commit"], found["newer"]) == (made.commits[2], True)
+
+
+def test_the_remark_is_of_the_choice_and_not_of_older_commits(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.keep_only(3, FEW)
+    shown = run_page(monkeypatch, "headlines", store_of(made), head=made.commits[1][:8])
+    assert chosen(shown) == made.commits[1]
+    assert wording.NEWER_HAVE_FEWER not in words(shown)
 
 
 def test_without_a_release_compare_starts_with_what_the_overview_compares(made: Any) -> None:
@@ -85,5 +154,18 @@ def test_without_a_release_compare_starts_with_what_the_overview_compares(made: 
         ),
         "utf-8",
     )
+    at = data.source(str(store_of(made)))
+    assert judged.default_pair(at, "synthetic") == (made.commits[1], made.commits[3])
+
+
+def test_compare_starts_at_the_latest_release(made: Any) -> None:
+    lines = [
+        json.loads(line) | {"tags": ["v"] if number < 2 else []}
+        for number, line in enumerate(
+            (made.results / "commits.jsonl").read_text("utf-8").splitlines()
+        )
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (made.results / "commits.jsonl").write_text(text, "utf-8")
     at = data.source(str(store_of(made)))
     assert judged.default_pair(at, "synthetic") == (made.commits[1], made.commits[3])

@@ -1,4 +1,4 @@
-"""Overview: the latest measured commit against the one before, or the two commits that the
+"""Overview: the latest measured commit against its base, or the two commits that the
 address names, worst first."""
 
 from __future__ import annotations
