@@ -96,9 +96,7 @@ def ingest(
 def check(
     base: Annotated[
         str | None,
-        typer.Option(
-            help="Commit to compare with; else the merge base with main, or an ancestor."
-        ),
+        typer.Option(help="Commit to compare with; else the merge base with main, or an ancestor."),
     ] = None,
     head: Annotated[
         str | None, typer.Option(help="Commit to judge; else the newest measured one.")

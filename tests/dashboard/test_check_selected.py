@@ -6,6 +6,7 @@ where a test says otherwise.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,21 @@ def test_commits_without_rounds_are_precedents_too(made: Any) -> None:
     for index in range(4):
         made.rounds_file(index).unlink()
     assert missing(run(made)) == set()
+
+
+def test_what_asv_writes_of_series_it_was_not_asked_for_is_not_measured(made: Any) -> None:
+    benchmarks = benchmarks_of(made)
+    for index in (1, 3):
+        whole = json.loads(made.result_file(index).read_text("utf-8"))
+        made.keep_only(index, benchmarks[:1])
+        few = json.loads(made.result_file(index).read_text("utf-8"))
+        for name in benchmarks[1:]:
+            row = whole["results"][name]
+            few["results"][name] = [[float("nan")] * len(row[0]), *row[1:5]]
+        made.result_file(index).write_text(json.dumps(few), "utf-8")
+    report = run(made)
+    assert missing(report) == set()
+    assert len(left_out(report)) == 1
 
 
 def test_one_machine_is_no_precedent_for_another(

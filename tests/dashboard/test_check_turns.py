@@ -91,6 +91,8 @@ def test_without_parents_the_last_commit_that_took_turns_is_taken(made: Any) -> 
         f"base is {made.commits[1][:8]}, the last measured commit before head that one run "
         "measured in turn with head"
     )
+    made.measured_by(2, "turns")
+    assert run(made, head=made.commits[2]).base.hash == made.commits[1], "none that is later"
 
 
 class Branched:

@@ -60,8 +60,7 @@ def selection(store: Store, commit: str, machine: str | None = None) -> Selectio
             SELECT series_id FROM measured WHERE commit_hash = $commit
             UNION
             SELECT series_id FROM invoked
-            WHERE commit_hash = $commit
-               OR asv_run IN (SELECT asv_run FROM invoked WHERE commit_hash = $commit)
+            WHERE asv_run IN (SELECT asv_run FROM invoked WHERE commit_hash = $commit)
         ),
         placed AS (
             SELECT series_id, machine, environment, series_id IN (FROM own) AS is_own
