@@ -26,16 +26,16 @@ def check(
 ) -> CheckReport:
     """Compare two measured commits.
 
-        ``base`` and ``head`` are hashes, unique prefixes of four or more characters, tags or, with
-        a ``repository``, anything git resolves. Without ``head`` the newest measured commit is
+    ``base`` and ``head`` are hashes, unique prefixes of four or more characters, tags or, with
+    a ``repository``, anything git resolves. Without ``head`` the newest measured commit is
     taken that has something to be compared with; without ``base`` the merge base of head with
-        the main branch, else head's nearest measured ancestor, rather one that a run measured in
-        turn with head, else a measured commit before it. What is chosen has a machine and
-        environment in common with the other. Series of base that head's runs were not to measure,
-        as other commits' runs show, are left out. The notes say what was chosen and left out.
+    the main branch, else head's nearest measured ancestor, rather one that a run measured in
+    turn with head, else a measured commit before it. What is chosen has a machine and
+    environment in common with the other. Series of base that head's runs were not to measure,
+    as other commits' runs show, are left out. The notes say what was chosen and left out.
 
-        Raises InputError: nothing measured, unknown or ambiguous commits, one commit twice, nothing
-        in common.
+    Raises InputError: nothing measured, unknown or ambiguous commits, one commit twice, nothing
+    in common.
     """
     places = queries.measured_places(store, machine)
     known = {commit.hash: commit for commit in queries.known_commits(store)}

@@ -133,16 +133,14 @@ class Choice:
         nearest, _ = self._nearest(start, origin, anywhere)
         base, what = self._nearest(start, origin, alike)
         if base is None or base.hash != start:
-            turned = self.in_turn(head.hash)
-            in_turn = {c.hash: c for c in before if c.hash in turned}
-            found, words = self._nearest(start, origin, in_turn)
-            if found is None and base is None and in_turn:
-                found, words = list(in_turn.values())[-1], "the last measured commit before head"
-            if found is not None and found != base:
+            turned, words = self._turned(head, start, origin, base is not None)
+            if turned is not None and turned != base:
                 other = "" if nearest is None else f"; {short(nearest)} was not"
-                words += f" that one run measured in turn with head{other}"
-                self.notes.append(f"base is {short(found)}, {words}")
-                return found
+                self.notes.append(
+                    f"base is {short(turned)}, {words} that one run measured in turn with "
+                    f"head{other}"
+                )
+                return turned
         if base is None:
             base, what = before[-1], "the measured commit before head"
             what += "; it is not known to be an ancestor"
@@ -153,6 +151,18 @@ class Choice:
             )
         self.notes.append(f"base is {short(base)}, {what}")
         return base
+
+    def _turned(
+        self, head: Commit, start: str, origin: str, related: bool
+    ) -> tuple[Commit | None, str]:
+        """The commit nearest to ``start`` that a run measured in turn with ``head``, and what it
+        is; unless some ancestor is known (``related``), the last of those before head."""
+        hashes = self.in_turn(head.hash)
+        turned = {c.hash: c for c in self._before(head) if c.hash in hashes}
+        found, what = self._nearest(start, origin, turned)
+        if found is None and turned and not related:
+            return list(turned.values())[-1], "the last measured commit before head"
+        return found, what
 
     def _start(self, head: Commit) -> tuple[str, str]:
         """Where to look for a base, and its name: the merge base with main, else head."""
