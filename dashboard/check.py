@@ -30,9 +30,10 @@ def check(
     a ``repository``, anything git resolves. Without ``head`` the newest measured commit is
     taken that has something to be compared with; without ``base`` the merge base of head with
     the main branch, else head's nearest measured ancestor, rather one that a run measured in
-    turn with head, else a measured commit before it. What is chosen has a machine and
-    environment in common with the other. Series of base that head's runs were not to measure,
-    as other commits' runs show, are left out. The notes say what was chosen and left out.
+    turn with head or that has nearly all of its series, else a measured commit before it. What
+    is chosen has a machine and environment in common with the other. Series of base that
+    head's runs were not to measure, as earlier commits show, are left out. The notes say what
+    was chosen and left out.
 
     Raises InputError: nothing measured, unknown or ambiguous commits, one commit twice, nothing
     in common.
@@ -44,19 +45,34 @@ def check(
         where = f" on machine {machine!r}" if machine is not None else ""
         raise InputError(f"{store.path} has no measured commits{where}")
     notes: list[str] = []
-
-    def in_turn(commit: str) -> frozenset[str]:
-        return queries.measured_in_turn(store, commit, machine)
-
-    choice = Choice(measured, known, places, in_turn, repository, notes)
+    choice = Choice(
+        measured,
+        known,
+        places,
+        lambda commit: queries.measured_in_turn(store, commit, machine),
+        lambda commit: queries.covering(store, commit, machine),
+        repository,
+        notes,
+    )
     base_commit, head_commit = choice.of(base, head)
     found = queries.pairs(store, base_commit.hash, head_commit.hash, machine)
     comparable = _comparable(found, base_commit, head_commit, notes)
-    comparable = _selected(store, comparable, base_commit, head_commit, machine, notes)
+    left_out = 0
+    if any(pair.head is None for pair in comparable):
+        upto = [commit.hash for commit in measured[: measured.index(base_commit) + 1]]
+        wanted = queries.selection(store, head_commit.hash, upto, machine)
+        chosen = [pair for pair in comparable if pair.head is not None or wanted.has(pair)]
+        left_out = len(comparable) - len(chosen)
+        comparable = chosen
+    if left_out:
+        notes.append(
+            f"{left_out} series of base {short(base_commit)} were not measured at head and are "
+            "left out: head's runs selected others, as those of earlier commits did"
+        )
     before = Lineage(list(known.values())).line(base_commit, measured)
     earlier = [c for c in before if c.hash not in (base_commit.hash, head_commit.hash)]
     verdicts = compare(comparable, policy, past_noise(store, earlier, machine))
-    return CheckReport(base_commit, head_commit, verdicts, tuple(notes))
+    return CheckReport(base_commit, head_commit, verdicts, tuple(notes), left_out)
 
 
 def newest(measured: Sequence[Commit]) -> Commit:
@@ -85,30 +101,5 @@ def _comparable(found: Sequence[Pair], base: Commit, head: Commit, notes: list[s
         raise InputError(
             f"{short(base)} and {short(head)} were never measured on the same machine "
             "and environment"
-        )
-    return chosen
-
-
-def _selected(
-    store: Store,
-    found: Sequence[Pair],
-    base: Commit,
-    head: Commit,
-    machine: str | None,
-    notes: list[str],
-) -> list[Pair]:
-    """The pairs without series of base that head's runs were not to measure.
-
-    That takes a precedent: runs of other commits that selected as head's did. Without one, all
-    that base has and head has not is missing.
-    """
-    if all(pair.head is not None for pair in found):
-        return list(found)
-    wanted = queries.selection(store, head.hash, machine)
-    chosen = [pair for pair in found if pair.head is not None or wanted.has(pair)]
-    if left := len(found) - len(chosen):
-        notes.append(
-            f"{left} series of base {short(base)} were not measured at head and are left out: "
-            "head's runs selected others, as those of other commits did"
         )
     return chosen

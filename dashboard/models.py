@@ -162,12 +162,16 @@ class SeriesVerdict:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """All verdicts of two commits, worst first, and what the reader must know."""
+    """All verdicts of two commits, worst first, and what the reader must know.
+
+    ``left_out`` series of base were not to be measured at head, as a note says.
+    """
 
     base: Commit
     head: Commit
     verdicts: tuple[SeriesVerdict, ...]
     notes: tuple[str, ...] = field(default=())
+    left_out: int = 0
 
     def count(self, verdict: Verdict) -> int:
         """How many series got this verdict."""

@@ -62,13 +62,15 @@ class Choice:
     """Which two of the ``measured`` commits, first to last, are compared.
 
     ``places`` are the machines and environments that measured each; ``in_turn`` tells which
-    commits a run measured in turn with one; ``notes`` are told what was chosen, and why.
+    commits runs measured in turn with one, ``covering`` which have nearly all of its series;
+    ``notes`` are told what was chosen, and why.
     """
 
     measured: Sequence[Commit]
     known: Mapping[str, Commit]
     places: Mapping[str, Collection[tuple[str, str]]]
     in_turn: Callable[[str], Collection[str]]
+    covering: Callable[[str], Collection[str]]
     repository: Repository | None
     notes: list[str]
 
@@ -120,7 +122,7 @@ class Choice:
 
     def _base_of(self, head: Commit) -> Commit:
         """The merge base with the main branch; else the nearest measured ancestor, rather one
-        that a run measured in turn with head; else a measured commit before head."""
+        that a run measured in turn with head or that has its series; else a commit before it."""
         before = self._before(head)
         if not before:
             raise InputError(
@@ -133,14 +135,11 @@ class Choice:
         nearest, _ = self._nearest(start, origin, anywhere)
         base, what = self._nearest(start, origin, alike)
         if base is None or base.hash != start:
-            turned, words = self._turned(head, start, origin, base is not None)
-            if turned is not None and turned != base:
+            better, words = self._better(head, start, origin, base is not None)
+            if better is not None and better != (base or before[-1]):
                 other = "" if nearest is None else f"; {short(nearest)} was not"
-                self.notes.append(
-                    f"base is {short(turned)}, {words} that one run measured in turn with "
-                    f"head{other}"
-                )
-                return turned
+                self.notes.append(f"base is {short(better)}, {words}{other}")
+                return better
         if base is None:
             base, what = before[-1], "the measured commit before head"
             what += "; it is not known to be an ancestor"
@@ -152,17 +151,25 @@ class Choice:
         self.notes.append(f"base is {short(base)}, {what}")
         return base
 
-    def _turned(
+    def _better(
         self, head: Commit, start: str, origin: str, related: bool
     ) -> tuple[Commit | None, str]:
-        """The commit nearest to ``start`` that a run measured in turn with ``head``, and what it
-        is; unless some ancestor is known (``related``), the last of those before head."""
-        hashes = self.in_turn(head.hash)
-        turned = {c.hash: c for c in self._before(head) if c.hash in hashes}
-        found, what = self._nearest(start, origin, turned)
-        if found is None and turned and not related:
-            return list(turned.values())[-1], "the last measured commit before head"
-        return found, what
+        """The commit nearest to ``start`` that a run measured in turn with ``head``, else that
+        was measured as whole as head was, and why.
+
+        Unless some ancestor is known (``related``), the last such commit before head.
+        """
+        for hashes, why in (
+            (self.in_turn(head.hash), "that one run measured in turn with head"),
+            (self.covering(head.hash), "of which nearly all of head's series were measured"),
+        ):
+            among = {c.hash: c for c in self._before(head) if c.hash in hashes}
+            found, what = self._nearest(start, origin, among)
+            if found is None and among and not related:
+                found, what = list(among.values())[-1], "the last measured commit before head"
+            if found is not None:
+                return found, f"{what} {why}"
+        return None, ""
 
     def _start(self, head: Commit) -> tuple[str, str]:
         """Where to look for a base, and its name: the merge base with main, else head."""

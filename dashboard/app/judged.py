@@ -90,10 +90,15 @@ def _pair(at: Source, machine: str, head: str | None) -> tuple[str, str, tuple[s
         places = queries.measured_places(store, machine)
         notes: list[str] = []
 
-        def in_turn(commit: str) -> frozenset[str]:
-            return queries.measured_in_turn(store, commit, machine)
-
-        chosen = Choice(measured, known, places, in_turn, None, notes)
+        chosen = Choice(
+            measured,
+            known,
+            places,
+            lambda commit: queries.measured_in_turn(store, commit, machine),
+            lambda commit: queries.covering(store, commit, machine),
+            None,
+            notes,
+        )
         base, last = chosen.of(None, head or newest(measured).hash)
     return base.hash, last.hash, tuple(notes)
 

@@ -82,9 +82,10 @@ def headline(report: CheckReport, accepted: Accepted | None = None) -> Headline:
     if fresh == total:
         return Headline("unsure", f"Nothing to compare: {all_series} new.")
     tail += [f"{fresh} new"] if fresh else []
+    tail += [f"{report.left_out} not measured at head"] if report.left_out else []
     compared = wording.count(total - fresh, "series", "series")
     return Headline(
-        "good",
+        "unsure" if report.left_out > total - fresh else "good",
         ", ".join([f"No {'further ' if accepted else ''}regression in {compared}", *tail]) + ".",
     )
 

@@ -46,7 +46,7 @@ def left_out(report: CheckReport) -> list[str]:
 
 def test_what_another_tier_measured_at_base_is_left_out_and_counted(made: Any) -> None:
     few = benchmarks_of(made)[:1]
-    for index in (1, 3):  # the earlier one shows that there is such a tier
+    for index in (0, 1, 3):  # the earlier ones show that there is such a tier
         made.keep_only(index, few)
     report = run(made)
     assert missing(report) == set()
@@ -54,8 +54,47 @@ def test_what_another_tier_measured_at_base_is_left_out_and_counted(made: Any) -
     left = len({(x["benchmark"], x["params"]["model"]) for x in made.rounds(2)})
     assert left_out(report) == [
         f"{left - len(report.verdicts)} series of base {made.commits[2][:8]} were not measured at "
-        "head and are left out: head's runs selected others, as those of other commits did"
+        "head and are left out: head's runs selected others, as those of earlier commits did"
     ]
+
+
+def test_one_commit_alone_shows_no_tier(made: Any) -> None:
+    # It may have broken off itself.
+    benchmarks = benchmarks_of(made)
+    for index in (1, 3):
+        made.keep_only(index, benchmarks[:1])
+    assert missing(run(made)) == set(benchmarks[1:])
+
+
+def test_later_commits_show_no_tier(
+    tmp_path: Path, make_history: Callable[..., Any], recipe: Any
+) -> None:
+    made = make_history(tmp_path / "results", recipe(commits=6))
+    benchmarks = benchmarks_of(made)
+    for index in (3, 4, 5):
+        made.keep_only(index, benchmarks[:1])
+    report = run(made, base=made.commits[2], head=made.commits[3])
+    assert missing(report) == set(benchmarks[1:])
+
+
+def test_pieces_of_runs_show_no_tier(made: Any) -> None:
+    # Each commit in runs of one benchmark each; head got only the first.
+    benchmarks = benchmarks_of(made)
+    for index in range(4):
+        lines = [r | {"run": f"{index} {r['benchmark']}"} for r in made.rounds(index)]
+        made.write_rounds(index, lines)
+    made.keep_only(3, benchmarks[:1])
+    assert missing(run(made)) == set(benchmarks[1:])
+
+
+def test_a_run_of_both_that_broke_off_shows_no_tier(made: Any) -> None:
+    # Base has a whole run of its own too.
+    benchmarks = benchmarks_of(made)
+    again = [r | {"run": "both"} for r in made.rounds(2) if r["benchmark"] == benchmarks[0]]
+    made.write_rounds(2, [*made.rounds(2), *again])
+    made.keep_only(3, benchmarks[:1])
+    made.measured_by(3, "both")
+    assert missing(run(made, base=made.commits[2])) == set(benchmarks[1:])
 
 
 def test_a_run_that_broke_off_is_no_tier(made: Any) -> None:
@@ -83,8 +122,8 @@ def test_a_benchmark_that_was_swept_in_a_piece_of_its_own_is_missing(made: Any) 
 
 def test_what_a_run_of_both_measured_at_base_alone_is_missing(made: Any) -> None:
     benchmarks = benchmarks_of(made)
-    made.keep_only(1, benchmarks[:1])
-    made.keep_only(3, benchmarks[:1])
+    for index in (0, 1, 3):
+        made.keep_only(index, benchmarks[:1])
     for index in (2, 3):
         made.measured_by(index, "both")
     assert missing(run(made)) == set(benchmarks[1:])
@@ -111,7 +150,7 @@ def test_what_head_s_rounds_name_was_to_be_measured(made: Any) -> None:
     # A tier of eleven benchmarks, of which asv's own results know one.
     benchmarks = benchmarks_of(made)
     named = [r for r in made.rounds(3) if r["benchmark"] == benchmarks[1]]
-    for index in (1, 3):
+    for index in (0, 1, 3):
         made.keep_only(index, benchmarks[:1])
         own = made.rounds(index)[0]
         more = [own | {"benchmark": f"more.More{number}.track_time"} for number in range(10)]
@@ -124,8 +163,8 @@ def test_what_head_s_rounds_name_was_to_be_measured(made: Any) -> None:
 
 def test_commits_without_rounds_are_precedents_too(made: Any) -> None:
     benchmarks = benchmarks_of(made)
-    made.keep_only(1, benchmarks[:1])
-    made.keep_only(3, benchmarks[:1])
+    for index in (0, 1, 3):
+        made.keep_only(index, benchmarks[:1])
     for index in range(4):
         made.rounds_file(index).unlink()
     assert missing(run(made)) == set()
@@ -133,7 +172,7 @@ def test_commits_without_rounds_are_precedents_too(made: Any) -> None:
 
 def test_what_asv_writes_of_series_it_was_not_asked_for_is_not_measured(made: Any) -> None:
     benchmarks = benchmarks_of(made)
-    for index in (1, 3):
+    for index in (0, 1, 3):
         whole = json.loads(made.result_file(index).read_text("utf-8"))
         made.keep_only(index, benchmarks[:1])
         few = json.loads(made.result_file(index).read_text("utf-8"))
@@ -153,7 +192,7 @@ def test_one_machine_is_no_precedent_for_another(
         made.results, recipe(hashes=made.commits, machine="other", commits_file=False)
     )
     benchmarks = benchmarks_of(made)
-    for index in (1, 3):
+    for index in (0, 1, 3):
         made.keep_only(index, benchmarks[:1])
     other.keep_only(3, benchmarks[:1])
     gone = [v.series for v in run(made).verdicts if v.verdict is Verdict.MISSING]

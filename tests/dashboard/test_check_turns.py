@@ -81,6 +81,36 @@ def test_a_run_that_measured_few_of_head_s_series_in_turn_does_not_choose(
     assert run(made).base.hash == made.commits[1]
 
 
+@pytest.mark.parametrize("parents", [True, False])
+def test_a_commit_that_was_measured_as_head_was_comes_before_a_nearer_one(
+    parents: bool, made: Any
+) -> None:
+    made.keep_only(2, families_of(made)[:1])
+    if not parents:
+        (made.results / "commits.jsonl").unlink()
+    report = run(made)
+    assert report.base.hash == made.commits[1]
+    kind = "nearest measured ancestor of head" if parents else "last measured commit before head"
+    other = f"; {made.commits[2][:8]} was not" if parents else ""
+    assert report.notes[0] == (
+        f"base is {made.commits[1][:8]}, the {kind} of which nearly all of head's series were "
+        f"measured{other}"
+    )
+
+
+def test_two_runs_that_measured_parts_in_turn_are_as_good_as_one(made: Any) -> None:
+    families = families_of(made)
+    for index in (1, 3):
+        lines = [r | {"run": f"turns {r['benchmark']}"} for r in made.rounds(index)]
+        made.write_rounds(index, lines)
+    assert run(made).base.hash == made.commits[1]
+    lines = [r for r in made.rounds(1) if r["benchmark"] != families[0]]
+    made.write_rounds(1, lines)
+    store = made.results.parent / "s.duckdb"
+    store.unlink()
+    assert run(made).base.hash == made.commits[2]
+
+
 def test_without_parents_the_last_commit_that_took_turns_is_taken(made: Any) -> None:
     (made.results / "commits.jsonl").unlink()
     for index in (0, 1, 3):

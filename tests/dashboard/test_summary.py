@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -53,6 +54,11 @@ def test_the_headline_worries_only_with_cause(kinds: list[Verdict], level: str) 
 def test_new_series_are_not_among_those_without_a_regression() -> None:
     line = summary.headline(report(*map(verdict, [Verdict.UNCHANGED, Verdict.NEW, Verdict.NEW])))
     assert line.text == "No regression in 1 series, 2 new."
+    assert line.level == "good"
+    few = replace(report(verdict(Verdict.UNCHANGED)), left_out=1)
+    line = summary.headline(few)
+    assert (line.level, line.text) == ("good", "No regression in 1 series, 1 not measured at head.")
+    assert summary.headline(replace(few, left_out=2)).level == "unsure"
     line = summary.headline(report(*map(verdict, [Verdict.NEW, Verdict.NEW])))
     assert line.text == "Nothing to compare: 2 series new."
 

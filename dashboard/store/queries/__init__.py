@@ -30,6 +30,7 @@ from dashboard.store.queries.records import (
 from dashboard.store.queries.schedules import by_schedule, schedules
 from dashboard.store.queries.selections import (
     Selection,
+    covering,
     measured_in_turn,
     most_measured,
     selection,
@@ -55,6 +56,7 @@ __all__ = [
     "commit_rows",
     "commits",
     "contents",
+    "covering",
     "exported",
     "figures",
     "file_states",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.models import Pair, Series
@@ -13,6 +14,9 @@ from dashboard.store.queries.records import series_record
 _NEARLY = 0.8
 _HALF = 0.5
 
+# So many earlier commits show that there is such a tier: one may have broken off itself.
+_PRECEDENTS = 2
+
 # A suite shrinks and grows: what earlier commits measured says nothing of a sweep today.
 _RECENT = 50
 
@@ -22,7 +26,8 @@ class Selection:
     """What the runs of a commit were to measure, judged by other commits.
 
     ``series``: all that it measured, that its rounds or runs name, and that selections like
-    its own have. ``places``: the machines and environments where there are such selections.
+    its own have. ``places``: the machines and environments where earlier commits show that
+    there is such a selection; elsewhere nothing is known of what was to be measured.
     """
 
     series: frozenset[Series]
@@ -34,11 +39,14 @@ class Selection:
         return place not in self.places or pair.series in self.series
 
 
-def selection(store: Store, commit: str, machine: str | None = None) -> Selection:
+def selection(
+    store: Store, commit: str, before: Sequence[str], machine: str | None = None
+) -> Selection:
     """What the runs of ``commit`` (full hash) were to measure, on one machine or all.
 
-    A selection is what one invocation of asv measured of other commits, or what was measured
-    of one of them altogether.
+    A selection is all that was measured of another commit, or what one invocation of asv
+    measured of others. Only the former, of the commits ``before``, shows that there is a tier:
+    an invocation may be a piece, or may have broken off as this commit's did.
     """
     columns, rows = fetch(
         store,
@@ -74,42 +82,79 @@ def selection(store: Store, commit: str, machine: str | None = None) -> Selectio
             GROUP BY ALL
         ),
         selected AS (
-            SELECT commit_hash AS name, series_id FROM measured WHERE commit_hash <> $commit
+            SELECT commit_hash AS name, series_id,
+                   commit_hash IN (SELECT unnest(CAST($before AS VARCHAR[]))) AS is_earlier
+            FROM (FROM measured UNION SELECT commit_hash, series_id FROM invoked)
+            WHERE commit_hash <> $commit
             UNION
-            SELECT asv_run AS name, series_id FROM invoked
+            SELECT asv_run, series_id, false FROM invoked
             WHERE commit_hash <> $commit AND asv_run IS NOT NULL
         ),
         alike AS (
-            SELECT name, machine, environment
+            SELECT name, machine, environment, bool_or(is_earlier) AS is_earlier
             FROM selected
             JOIN placed USING (series_id)
             JOIN sizes USING (machine, environment)
             GROUP BY name, machine, environment, sizes.size
             HAVING count_if(is_own) >= $nearly * sizes.size
                AND count_if(is_own) >= $half * count(*)
+        ),
+        known AS (
+            SELECT machine, environment, true AS is_known
+            FROM alike
+            WHERE is_earlier
+            GROUP BY machine, environment
+            HAVING count(*) >= $precedents
         )
-        SELECT series.* EXCLUDE (param_values), found.is_alike
+        SELECT series.* EXCLUDE (param_values), is_known
         FROM (
-            SELECT series_id, true AS is_alike
+            SELECT series_id
             FROM selected
             JOIN placed USING (series_id)
             JOIN alike USING (name, machine, environment)
             UNION
-            SELECT series_id, false FROM own
-        ) AS found
+            FROM own
+        )
         JOIN series USING (series_id)
+        LEFT JOIN known USING (machine, environment)
         """,
-        {"commit": commit, "machine": machine, "nearly": _NEARLY, "half": _HALF},
+        {
+            **{"commit": commit, "before": list(before), "machine": machine},
+            **{"nearly": _NEARLY, "half": _HALF, "precedents": _PRECEDENTS},
+        },
     )
     cells = [dict(zip(columns, row, strict=True)) for row in rows]
     return Selection(
         frozenset(series_record(cell) for cell in cells),
-        frozenset((cell["machine"], cell["environment"]) for cell in cells if cell["is_alike"]),
+        frozenset((cell["machine"], cell["environment"]) for cell in cells if cell["is_known"]),
     )
 
 
+def covering(store: Store, head: str, machine: str | None = None) -> frozenset[str]:
+    """The commits of which nearly all of ``head``'s series were measured, itself among them."""
+    _, rows = fetch(
+        store,
+        """
+        WITH measured AS (
+            SELECT DISTINCT commit_hash, series_id
+            FROM measurement
+            JOIN run USING (run_id)
+            WHERE status <> 'skipped' AND ($machine IS NULL OR machine = $machine)
+        ),
+        own AS (SELECT series_id FROM measured WHERE commit_hash = $head)
+        SELECT commit_hash
+        FROM measured
+        JOIN own USING (series_id)
+        GROUP BY commit_hash
+        HAVING count(*) >= $nearly * (SELECT count(*) FROM own)
+        """,
+        {"head": head, "machine": machine, "nearly": _NEARLY},
+    )
+    return frozenset(name for (name,) in rows)
+
+
 def measured_in_turn(store: Store, head: str, machine: str | None = None) -> frozenset[str]:
-    """The commits of which an invocation of asv measured, beside ``head``, half of its series."""
+    """The commits of which asv measured nearly all of ``head``'s series in invocations of both."""
     _, rows = fetch(
         store,
         """
@@ -130,15 +175,15 @@ def measured_in_turn(store: Store, head: str, machine: str | None = None) -> fro
             WHERE commit_hash = $head AND status = 'ok'
               AND ($machine IS NULL OR machine = $machine)
         )
-        SELECT DISTINCT other.commit_hash
+        SELECT other.commit_hash
         FROM taken AS other
         JOIN taken AS heads USING (asv_run, series_id)
         JOIN own USING (series_id)
         WHERE heads.commit_hash = $head AND other.commit_hash <> $head
-        GROUP BY asv_run, other.commit_hash
-        HAVING count(*) >= $half * (SELECT count(*) FROM own)
+        GROUP BY other.commit_hash
+        HAVING count(DISTINCT series_id) >= $nearly * (SELECT count(*) FROM own)
         """,
-        {"head": head, "machine": machine, "half": _HALF},
+        {"head": head, "machine": machine, "nearly": _NEARLY},
     )
     return frozenset(name for (name,) in rows)
 
