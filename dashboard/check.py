@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dashboard.commits import Repository
 from dashboard.errors import InputError
@@ -45,15 +45,7 @@ def check(
         where = f" on machine {machine!r}" if machine is not None else ""
         raise InputError(f"{store.path} has no measured commits{where}")
     notes: list[str] = []
-    choice = Choice(
-        measured,
-        known,
-        places,
-        lambda commit: queries.measured_in_turn(store, commit, machine),
-        lambda commit: queries.covering(store, commit, machine),
-        repository,
-        notes,
-    )
+    choice = choices(store, measured, known, machine, repository, notes)
     base_commit, head_commit = choice.of(base, head)
     found = queries.pairs(store, base_commit.hash, head_commit.hash, machine)
     comparable = _comparable(found, base_commit, head_commit, notes)
@@ -73,6 +65,26 @@ def check(
     earlier = [c for c in before if c.hash not in (base_commit.hash, head_commit.hash)]
     verdicts = compare(comparable, policy, past_noise(store, earlier, machine))
     return CheckReport(base_commit, head_commit, verdicts, tuple(notes), left_out)
+
+
+def choices(
+    store: Store,
+    measured: Sequence[Commit],
+    known: Mapping[str, Commit],
+    machine: str | None,
+    repository: Repository | None,
+    notes: list[str],
+) -> Choice:
+    """What chooses two of the ``measured`` commits, by what the store has of a machine or all."""
+    return Choice(
+        measured,
+        known,
+        queries.measured_places(store, machine),
+        lambda commit: queries.measured_in_turn(store, commit, machine),
+        lambda commit: queries.covering(store, commit, machine),
+        repository,
+        notes,
+    )
 
 
 def newest(measured: Sequence[Commit]) -> Commit:

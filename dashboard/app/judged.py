@@ -11,16 +11,14 @@ import streamlit as st
 from dashboard.acknowledged import Acknowledgement, Acknowledgements
 from dashboard.app import data, marks
 from dashboard.app.data import Source, known_commits, measured_commits, reading, series
-from dashboard.check import check, newest
+from dashboard.check import check, choices, newest
 from dashboard.context import accepted_by
 from dashboard.errors import InputError
 from dashboard.history import HistoryReport
 from dashboard.history import history as find_history
 from dashboard.lineage import Lineage
 from dashboard.models import CheckReport, Series
-from dashboard.revisions import Choice
 from dashboard.settings import acknowledgements, policy
-from dashboard.store import queries
 from dashboard.verdicts import Policy
 
 _QUICK_POINTS = 20_000  # searched for changes in about a second
@@ -86,19 +84,9 @@ def _pair(at: Source, machine: str, head: str | None) -> tuple[str, str, tuple[s
     """Base and head where no base is named, and why: pages that mean one pair share a report."""
     measured = measured_commits(at, machine)
     known = {commit.hash: commit for commit in known_commits(at)}
+    notes: list[str] = []
     with reading(at) as store:
-        places = queries.measured_places(store, machine)
-        notes: list[str] = []
-
-        chosen = Choice(
-            measured,
-            known,
-            places,
-            lambda commit: queries.measured_in_turn(store, commit, machine),
-            lambda commit: queries.covering(store, commit, machine),
-            None,
-            notes,
-        )
+        chosen = choices(store, measured, known, machine, None, notes)
         base, last = chosen.of(None, head or newest(measured).hash)
     return base.hash, last.hash, tuple(notes)
 
