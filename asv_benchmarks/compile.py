@@ -2,12 +2,12 @@
 
 Every figure of a round comes from the same fresh processes (``fresh.cold_and_warm``): the
 first benchmark that asv runs starts them and leaves the figures of the others, which then
-cost no process with a GPU. Single first calls scatter by a tenth, so that a round takes
-three pairs of processes and the median. Each figure is taken once; a further round finds
-none and measures anew.
+cost no process with a GPU. First calls scatter (``PROOF.md``), so that a round takes three
+pairs of processes and the median. Each figure is taken once; a further round finds none and
+measures anew.
 
 The version is still the first although a sample once took an interpreter of its own, and a
-round one sample: a value means the same, and an H200's scatter hides any difference.
+round one sample: a value means the same.
 """
 
 from __future__ import annotations
