@@ -159,10 +159,11 @@ class Choice:
 
         Unless some ancestor is known (``related``), the last such commit before head.
         """
-        for hashes, why in (
-            (self.in_turn(head.hash), "that one run measured in turn with head"),
-            (self.covering(head.hash), "of which nearly all of head's series were measured"),
+        for better, why in (
+            (self.in_turn, "that one run measured in turn with head"),
+            (self.covering, "of which nearly all of head's series were measured"),
         ):
+            hashes = better(head.hash)
             among = {c.hash: c for c in self._before(head) if c.hash in hashes}
             found, what = self._nearest(start, origin, among)
             if found is None and among and not related:
