@@ -15,9 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asv.results import Results
-from asv.runner import BenchmarkResult
-from asv.util import UserError, is_nan
+from asv_benchmarks.merge import is_missing
 
 
 class ResultsError(ValueError):
@@ -138,6 +136,10 @@ def add_machine(source: Path, target: Path) -> None:
 
 def load(path: Path, shown: Path) -> Any:
     """asv's results of a file. Raises ResultsError naming ``shown``."""
+    # Not above, here and below: asv's benchmark processes import every module of the suite.
+    from asv.results import Results
+    from asv.util import UserError
+
     try:
         return Results.load(str(path))
     except (UserError, LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -147,7 +149,7 @@ def load(path: Path, shown: Path) -> Any:
 
 def present(values: Iterable[object]) -> int:
     """How many were measured, or failed."""
-    return sum(not is_nan(value) for value in values)
+    return sum(not is_missing(value) for value in values)
 
 
 def take(into: Any, name: str, new: Measured, found: Series, source: Path, shown: Path) -> bool:
@@ -155,6 +157,8 @@ def take(into: Any, name: str, new: Measured, found: Series, source: Path, shown
 
     Whether there were any; ``found`` counts them. Raises ResultsError.
     """
+    from asv.runner import BenchmarkResult
+
     kept: Sequence[object] = [math.nan] * len(new.values)
     newer, started_at, given_up = False, new.started_at, 0
     if name in into.get_all_result_keys():
@@ -173,9 +177,9 @@ def take(into: Any, name: str, new: Measured, found: Series, source: Path, shown
     differing = {
         index
         for index, (value, before) in enumerate(zip(new.values, kept, strict=True))
-        if not is_nan(value) and value != before
+        if not is_missing(value) and value != before
     }
-    taken = {index for index in differing if newer or is_nan(kept[index])}
+    taken = {index for index in differing if newer or is_missing(kept[index])}
     found.stayed += len(differing - taken)
     if not taken:
         return False
