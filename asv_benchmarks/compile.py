@@ -3,8 +3,8 @@
 Every figure of a round comes from the same fresh processes (``fresh.cold_and_warm``): the
 first benchmark that asv runs starts them and leaves the figures of the others, which then
 cost no process with a GPU. First calls scatter (``PROOF.md``), so that a round takes three
-pairs of processes and the median. Each figure is taken once; a further round finds none and
-measures anew.
+pairs of processes and the median; ``LMHEAD_BENCH_PAIRS`` sets another number, one for a long
+history. Each figure is taken once; a further round finds none and measures anew.
 
 The version is still the first although a sample once took an interpreter of its own, and a
 round one sample: a value means the same.
@@ -13,8 +13,9 @@ round one sample: a value means the same.
 from __future__ import annotations
 
 import json
+import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -22,13 +23,15 @@ from typing import Any, ClassVar
 from asv_benchmarks.calls import fused_function
 from asv_benchmarks.conditions import summarise
 from asv_benchmarks.frame import Frame
-from asv_benchmarks.fresh import FreshProcessError, Report, cold_and_warm
+from asv_benchmarks.fresh import PAIRS, FreshProcessError, Report, cold_and_warm
 from asv_benchmarks.timing import Plan, Timing
 from asv_benchmarks.watchdog import MARGIN
 from asv_benchmarks.workloads import Device, Workload, runs_on
 
 Figures = dict[str, list[float]]
 """Samples by benchmark class; none where the commit does not tell."""
+
+VARIABLE = "LMHEAD_BENCH_PAIRS"
 
 # From the end of the processes to the watchdog: to remove their caches and leave the reason.
 SPARE_S = 5.0
@@ -82,6 +85,14 @@ def summary(samples: Sequence[float], unit: str) -> float:
     return statistics.median(samples) if unit == "ms" else statistics.median_high(samples)
 
 
+def pairs_of_a_round(environ: Mapping[str, str] = os.environ) -> int:
+    """How many pairs of processes a round takes. Raises ValueError where that is malformed."""
+    value = environ.get(VARIABLE) or str(PAIRS)
+    if not (value.isascii() and value.isdigit() and int(value)):
+        raise ValueError(f"{VARIABLE}={value!r} is not a number of at least 1")
+    return int(value)
+
+
 def take_figure(path: Path, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """``{"samples", "schedule"}`` of one figure: what an earlier benchmark left, or anew.
 
@@ -122,11 +133,18 @@ class _Figure(Frame, abstract=True):
         if not runs_on(workload, device):
             raise NotImplementedError(f"({workload.label}) does not run on a {device}")
         fused_function(package, device, "return_entropy")
+        wanted = pairs_of_a_round()
 
         def measure() -> dict[str, Any]:
             shape = (workload.m, workload.h, workload.v)
-            left_s = self.timeout * MARGIN - SPARE_S - self.elapsed()
-            pairs = cold_and_warm(handover.checkout, device, *shape, entropy=True, timeout_s=left_s)
+            pairs = cold_and_warm(
+                handover.checkout,
+                device,
+                *shape,
+                entropy=True,
+                pairs=wanted,
+                timeout_s=self.timeout * MARGIN - SPARE_S - self.elapsed(),
+            )
             cold, _ = pairs[0]
             return {"figures": figures(pairs), "schedule": cold["schedule"]}
 

@@ -135,6 +135,27 @@ def test_a_rounds_three_samples_and_their_median_reach_the_record(
         begun(suite.Registers)
 
 
+def test_a_variable_sets_the_pairs_of_a_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: ModuleType
+) -> None:
+    asked = []
+
+    def pairs_of(*_: object, pairs: int, **__: object) -> list[tuple[Any, Any]]:
+        asked.append(pairs)
+        return PAIRS[:pairs]
+
+    monkeypatch.setattr(suite, "cold_and_warm", pairs_of)
+    monkeypatch.delenv(suite.VARIABLE, raising=False)
+    figure_of(suite.Cold, tmp_path / "three" / "c").begin(package, "cpu")
+    monkeypatch.setenv(suite.VARIABLE, "1")
+    one = figure_of(suite.Cold, tmp_path / "one" / "c")
+    one.begin(package, "cpu")
+    assert (asked, one.samples) == ([3, 1], (9000.0,))
+    monkeypatch.setenv(suite.VARIABLE, "none")
+    with pytest.raises(ValueError, match="LMHEAD_BENCH_PAIRS='none' is not a number of at least 1"):
+        figure_of(suite.Cold, tmp_path / "none" / "c").begin(package, "cpu")
+
+
 def test_the_processes_get_the_time_that_waiting_for_the_gpu_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: ModuleType
 ) -> None:
