@@ -14,26 +14,25 @@ each; ``python -m asv_benchmarks.merge`` joins their results.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import Any
 
 from asv_benchmarks.device import DeviceError, visible_gpu
 from asv_benchmarks.recover import RecoverError, recover
 from asv_benchmarks.sweep_plan import (
+    Place,
     Series,
+    SweepError,
     in_order,
     in_shard,
-    is_time_of_shape,
+    measured,
     piece,
+    remaining,
     runnable,
 )
 from asv_benchmarks.tiers import TIERS, expression_of
@@ -41,92 +40,6 @@ from asv_benchmarks.workloads import Device
 
 REMAINS = 3
 INTERRUPTED = 130
-
-
-class SweepError(RuntimeError):
-    """Nothing can be measured, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where results belong: their folder, and what their rounds are filed under."""
-
-    results: Path
-    commit: str
-    environment: str
-    machine: str
-    card: str | None = None
-    """The GPU's UUID, that of none on a CPU."""
-
-    @property
-    def rounds(self) -> Path:
-        """The file of the rounds."""
-        name = f"{self.commit[:8]}-{self.environment}-{self.machine}.jsonl"
-        return self.results / "rounds" / name.replace("/", "_")
-
-
-def measured(
-    rounds: Path, commit: str, again: Set[str] = frozenset()
-) -> dict[Series, Counter[str | None]]:
-    """How many rounds each series has by card, without those of a status in ``again``.
-
-    Failures and skips count too, else they would be tried without end, and rounds of an earlier
-    version of the benchmark. A line cut short by a kill is passed over. Raises SweepError,
-    naming it, for one that is no round.
-    """
-    found: dict[Series, Counter[str | None]] = {}
-    if not rounds.exists():
-        return found
-    for number, line in enumerate(rounds.read_bytes().split(b"\n"), 1):
-        try:
-            record: Mapping[str, Any] = json.loads(line)
-        except ValueError:
-            continue
-        try:
-            if record["commit"] == commit and record["status"] not in again:
-                params = ", ".join(map(repr, record["params"].values()))
-                series = found.setdefault((record["benchmark"], params), Counter())
-                series[record.get("gpu_uuid")] += 1
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SweepError(f"line {number} of {rounds} is no round: {error!r}") from error
-    return found
-
-
-def remaining(
-    place: Place, series: Sequence[Series], rounds: int, again: Set[str] = frozenset()
-) -> list[Series]:
-    """Those of ``series`` that lack rounds.
-
-    Times of a shape are divided by each other, and cards differ by percents: where no card has
-    all times of a shape, this one is to measure those that it lacks. A card that is not there for
-    as long as a shape takes (its series times ``rounds``) does not come to the end of it.
-    """
-    done = measured(place.rounds, place.commit, again)
-
-    def lacks(pair: Series, card: str | None) -> bool:
-        of = done.get(pair, Counter())
-        return of[card] + (of[None] if card else 0) < rounds
-
-    shapes: dict[str, list[Series]] = {}
-    for pair in filter(is_time_of_shape, series):
-        shapes.setdefault(pair[1], []).append(pair)
-    cards = {card for of in done.values() for card in of}
-    split = {
-        params
-        for params, pairs in shapes.items()
-        if all(any(lacks(pair, card) for pair in pairs) for card in cards)
-    }
-    missing = {pair for pair in series if done.get(pair, Counter()).total() < rounds}
-    unmeasured = {params for _, params in filter(is_time_of_shape, missing)}
-    todo: list[Series] = []
-    for pair in series:
-        if not is_time_of_shape(pair) or pair[1] not in split:
-            todo += [pair] if pair in missing else []
-        elif pair in missing or pair[1] not in unmeasured:
-            # All at once, and only when it is the missing ones' turn: else each card would
-            # begin with what the last one did, and none might come to the end of it.
-            todo += [one for one in shapes[pair[1]] if lacks(one, place.card)]
-    return list(dict.fromkeys(todo))
 
 
 def resolve(repository: Path, revision: str) -> str:

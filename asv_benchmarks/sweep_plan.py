@@ -1,4 +1,4 @@
-"""What a sweep measures, in which order, and how much of it fits into a time.
+"""What a sweep measures, in which order, what is left of it, and how much fits into a time.
 
 The times are those of an H200; a tier's series and their protocols do not depend on them.
 """
@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterable, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from asv_benchmarks.nominal import Work, nominal_ms
 from asv_benchmarks.tiers import (
@@ -52,6 +57,28 @@ PRODUCTS = {
     TWO_PASS_BACKWARD: 12.0,
     ACTIVE_TWO_PASS: 12.0,
 }
+
+
+class SweepError(RuntimeError):
+    """Nothing can be measured, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where results belong: their folder, and what their rounds are filed under."""
+
+    results: Path
+    commit: str
+    environment: str
+    machine: str
+    card: str | None = None
+    """The GPU's UUID, that of none on a CPU."""
+
+    @property
+    def rounds(self) -> Path:
+        """The file of the rounds."""
+        name = f"{self.commit[:8]}-{self.environment}-{self.machine}.jsonl"
+        return self.results / "rounds" / name.replace("/", "_")
 
 
 def in_shard(series: Sequence[Series], index: int, count: int) -> list[Series]:
@@ -108,6 +135,70 @@ def in_order(tier: str) -> list[Series]:
         shapes.sort(key=lambda shape: sum(map(expected_s, shape)))
         ordered += itertools.chain.from_iterable(shapes)
     return list(dict.fromkeys(ordered))
+
+
+def measured(
+    rounds: Path, commit: str, again: Set[str] = frozenset()
+) -> dict[Series, Counter[str | None]]:
+    """How many rounds each series has by card, without those of a status in ``again``.
+
+    Failures and skips count too, else they would be tried without end, and rounds of an earlier
+    version of the benchmark. A line cut short by a kill is passed over. Raises SweepError,
+    naming it, for one that is no round.
+    """
+    found: dict[Series, Counter[str | None]] = {}
+    if not rounds.exists():
+        return found
+    for number, line in enumerate(rounds.read_bytes().split(b"\n"), 1):
+        try:
+            record: Mapping[str, Any] = json.loads(line)
+        except ValueError:
+            continue
+        try:
+            if record["commit"] == commit and record["status"] not in again:
+                params = ", ".join(map(repr, record["params"].values()))
+                series = found.setdefault((record["benchmark"], params), Counter())
+                series[record.get("gpu_uuid")] += 1
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SweepError(f"line {number} of {rounds} is no round: {error!r}") from error
+    return found
+
+
+def remaining(
+    place: Place, series: Sequence[Series], rounds: int, again: Set[str] = frozenset()
+) -> list[Series]:
+    """Those of ``series`` that lack rounds.
+
+    Times of a shape are divided by each other, and cards differ by percents: where no card has
+    all times of a shape, this one is to measure those that it lacks. A card that is not there for
+    as long as a shape takes (its series times ``rounds``) does not come to the end of it.
+    """
+    done = measured(place.rounds, place.commit, again)
+
+    def lacks(pair: Series, card: str | None) -> bool:
+        of = done.get(pair, Counter())
+        return of[card] + (of[None] if card else 0) < rounds
+
+    shapes: dict[str, list[Series]] = {}
+    for pair in filter(is_time_of_shape, series):
+        shapes.setdefault(pair[1], []).append(pair)
+    cards = {card for of in done.values() for card in of}
+    split = {
+        params
+        for params, pairs in shapes.items()
+        if all(any(lacks(pair, card) for pair in pairs) for card in cards)
+    }
+    missing = {pair for pair in series if done.get(pair, Counter()).total() < rounds}
+    unmeasured = {params for _, params in filter(is_time_of_shape, missing)}
+    todo: list[Series] = []
+    for pair in series:
+        if not is_time_of_shape(pair) or pair[1] not in split:
+            todo += [pair] if pair in missing else []
+        elif pair in missing or pair[1] not in unmeasured:
+            # All at once, and only when it is the missing ones' turn: else each card would
+            # begin with what the last one did, and none might come to the end of it.
+            todo += [one for one in shapes[pair[1]] if lacks(one, place.card)]
+    return list(dict.fromkeys(todo))
 
 
 def piece(series: Sequence[Series], rounds: int, seconds: float) -> list[Series]:

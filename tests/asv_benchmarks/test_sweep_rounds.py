@@ -12,8 +12,17 @@ from pathlib import Path
 import pytest
 
 from asv_benchmarks import sweep
-from asv_benchmarks.sweep import Place, SweepError, measured, remaining
-from asv_benchmarks.sweep_plan import ASV_START_S, Series, expected_s, in_order, is_time_of_shape
+from asv_benchmarks.sweep_plan import (
+    ASV_START_S,
+    Place,
+    Series,
+    SweepError,
+    expected_s,
+    in_order,
+    is_time_of_shape,
+    measured,
+    remaining,
+)
 from asv_benchmarks.tiers import COMPILE, CONTROL, FORWARD, HOST, MEMORY, TWO_PASS, series_of
 
 COMMIT = "c" * 40
