@@ -6,6 +6,7 @@ The times are those of an H200; a tier's series and their protocols do not depen
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import json
 from collections import Counter
@@ -35,6 +36,8 @@ from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
 
 Series = tuple[str, str]
 """A benchmark, and its parameters as asv prints them."""
+
+SUITE = Path(__file__).parent
 
 # asv and its fork server import the suite before anything is measured.
 ASV_START_S = 15.0
@@ -137,14 +140,58 @@ def in_order(tier: str) -> list[Series]:
     return list(dict.fromkeys(ordered))
 
 
+@functools.cache
+def names_in(module: str) -> Mapping[str, ast.ClassDef | tuple[str, str]]:
+    """The classes of a module of the suite, and (module, name) of what it has from others."""
+    path = SUITE / f"{module}.py"
+    found: dict[str, ast.ClassDef | tuple[str, str]] = {}
+    for statement in ast.parse(path.read_bytes()).body if path.is_file() else ():
+        if isinstance(statement, ast.ClassDef):
+            found[statement.name] = statement
+        elif isinstance(statement, ast.ImportFrom):
+            origin = (statement.module or "").removeprefix("asv_benchmarks.")
+            found |= {alias.asname or alias.name: (origin, alias.name) for alias in statement.names}
+    return found
+
+
+def version_in(module: str, name: str) -> str | None:
+    """The version of a class of the suite, its own or that of its first base that has one."""
+    found = names_in(module).get(name)
+    if not isinstance(found, ast.ClassDef):
+        return version_in(*found) if found else None
+    for statement in found.body:
+        match statement:
+            case ast.Assign([ast.Name("version")], ast.Constant(str(version))):
+                return version
+            case ast.AnnAssign(ast.Name("version"), _, ast.Constant(str(version))):
+                return version
+            case ast.Assign([ast.Name("version")]) | ast.AnnAssign(
+                ast.Name("version"), _, ast.expr()
+            ):
+                raise SweepError(f"the version of {module}.{name} is not written out in the class")
+    bases = (version_in(module, base.id) for base in found.bases if isinstance(base, ast.Name))
+    return next((version for version in bases if version is not None), None)
+
+
+@functools.cache
+def version_of(benchmark: str) -> str | None:
+    """The version that a benchmark has now; None where the suite has no such benchmark.
+
+    By the source of its class: to import that would import torch, and asv's own note in
+    benchmarks.json is as old as the last run. Raises SweepError for one that is computed.
+    """
+    module, _, rest = benchmark.partition(".")
+    return version_in(module, rest.partition(".")[0])
+
+
 def measured(
     rounds: Path, commit: str, again: Set[str] = frozenset()
 ) -> dict[Series, Counter[str | None]]:
     """How many rounds each series has by card, without those of a status in ``again``.
 
-    Failures and skips count too, else they would be tried without end, and rounds of an earlier
-    version of the benchmark. A line cut short by a kill is passed over. Raises SweepError,
-    naming it, for one that is no round.
+    Failures and skips count too, else they would be tried without end; rounds of another
+    version of the benchmark than its present one mean something else and do not. A line cut
+    short by a kill is passed over. Raises SweepError, naming it, for one that is no round.
     """
     found: dict[Series, Counter[str | None]] = {}
     if not rounds.exists():
@@ -155,7 +202,8 @@ def measured(
         except ValueError:
             continue
         try:
-            if record["commit"] == commit and record["status"] not in again:
+            counts = record["commit"] == commit and record["status"] not in again
+            if counts and record["version"] == version_of(record["benchmark"]):
                 params = ", ".join(map(repr, record["params"].values()))
                 series = found.setdefault((record["benchmark"], params), Counter())
                 series[record.get("gpu_uuid")] += 1

@@ -22,17 +22,34 @@ from asv_benchmarks.sweep_plan import (
     is_time_of_shape,
     measured,
     remaining,
+    version_of,
 )
-from asv_benchmarks.tiers import COMPILE, CONTROL, FORWARD, HOST, MEMORY, TWO_PASS, series_of
+from asv_benchmarks.tiers import (
+    COMPILE,
+    CONTROL,
+    FORWARD,
+    HOST,
+    MEMORY,
+    TWO_PASS,
+    series_of,
+)
 
 COMMIT = "c" * 40
 
 
-def line(series: Series, commit: str = COMMIT, status: str = "ok", card: str | None = None) -> str:
+def line(
+    series: Series,
+    commit: str = COMMIT,
+    status: str = "ok",
+    card: str | None = None,
+    version: str | None = None,
+) -> str:
+    """A synthetic round, of the benchmark's present version where no other is given."""
     benchmark, params = series
     values = {f"{place}": value for place, value in enumerate(ast.literal_eval(f"({params},)"))}
     record = {"commit": commit, "benchmark": benchmark, "params": values, "status": status}
-    return json.dumps({**record, "gpu_uuid": card}) + "\n"
+    version = version or version_of(benchmark)
+    return json.dumps({**record, "version": version, "gpu_uuid": card}) + "\n"
 
 
 def noted(place: Place, series: Iterable[Series], card: str | None = None) -> None:
@@ -55,6 +72,21 @@ def test_what_the_rounds_have_is_done_even_after_a_kill(tmp_path: Path) -> None:
     rounds.write_text(own + line(series, "b") + failed + own[:20])
     assert measured(rounds, "a")[series].total() == 2
     assert measured(rounds, "a", frozenset({"failed"}))[series].total() == 1
+
+
+@pytest.mark.parametrize("status", ["ok", "skipped", "failed"])
+def test_rounds_of_another_version_do_not_count(status: str, place: Place) -> None:
+    series = (HOST, "'kimi-k2', 2048, 1")
+    present = version_of(HOST)
+    assert present not in (None, "1"), "a version of its own, not the frame's"
+    noted(place, [])
+    place.rounds.write_text("".join(line(series, COMMIT, status, version=v) for v in ("1", "x")))
+    assert measured(place.rounds, COMMIT) == {}
+    assert remaining(place, [series], 1) == [series]
+    with place.rounds.open("a") as file:
+        file.write(line(series, COMMIT, status, version=present))
+    assert measured(place.rounds, COMMIT)[series].total() == 1
+    assert remaining(place, [series], 1) == []
 
 
 def test_times_of_a_shape_are_of_one_card(place: Place) -> None:
