@@ -97,9 +97,9 @@ def prepare(folder: Path, repository: Path, revision: str) -> tuple[Path, Commit
 
     The suite that measures is that of ``revision`` too.
     """
+    commit = run(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"], repository)
     folder.mkdir(parents=True, exist_ok=True)
     clone = folder / "repository"
-    commit = run(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"], repository)
     if not clone.exists():
         run(["git", "clone", "-q", "--no-checkout", str(repository), clone.name], folder)
     run(["git", "fetch", "-q", str(repository), commit], clone)

@@ -70,6 +70,19 @@ def test_benchmarks_that_are_none_are_refused(
     assert not (tmp_path / "study").exists()
 
 
+def test_a_commit_that_is_none_is_refused_before_there_is_a_folder(
+    toy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.sleeping(1, "only")
+    monkeypatch.chdir(toy.folder)
+    assert proof.main(["take", str(tmp_path / "study"), "--commit", "nope"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("proof: ")
+    assert "nope" in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "study").exists()
+
+
 def test_the_commits_are_alike_and_the_same_anywhere(toy: Any, tmp_path: Path) -> None:
     commit = toy.sleeping(1, "measured")
     clone, made = proof.prepare(tmp_path / "one", toy.folder, "main")
