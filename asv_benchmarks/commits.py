@@ -20,18 +20,24 @@ class CommitsFileError(ValueError):
     """The file of commits holds something else than commits."""
 
 
-def _git(repository: Path, *arguments: str) -> str:
-    """Standard output of git. Raises RuntimeError with git's own message."""
+class GitError(RuntimeError):
+    """What git says to be wrong."""
+
+
+def run_git(repository: Path, *arguments: str, given: bytes = b"") -> bytes:
+    """Standard output of git, whose standard input is ``given``. Raises GitError."""
     done = subprocess.run(
-        ["git", "-C", str(repository), *arguments],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
+        ["git", "-C", str(repository), *arguments], input=given, capture_output=True, check=False
     )
     if done.returncode:
-        raise RuntimeError(f"git {arguments[0]} in {repository}: {done.stderr.strip()}")
+        said = done.stderr.decode(errors="replace").strip()
+        raise GitError(f"git {arguments[0]} in {repository}: {said}")
     return done.stdout
+
+
+def _git(repository: Path, *arguments: str) -> str:
+    """Standard output of git as text. Raises GitError."""
+    return run_git(repository, *arguments).decode(errors="replace")
 
 
 def _tags(repository: Path) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence, Set
 from pathlib import Path
 
-from asv_benchmarks.device import DeviceError, visible_gpu
+from asv_benchmarks.device import DeviceError, Gpu, visible_gpu
 from asv_benchmarks.recover import RecoverError, recover
 from asv_benchmarks.sweep_plan import (
     Place,
@@ -139,24 +139,52 @@ def sweep(
     return [pair for pair in todo if pair not in tried or pair in short]
 
 
-def locate(revision: str, machine: str | None) -> tuple[Place, Device]:
-    """Where the results of this checkout's asv.conf.json go. Raises SweepError."""
+def results_folder() -> Path:
+    """Where this folder's asv.conf.json has the results. Raises SweepError."""
     from asv.config import Config
-    from asv.machine import Machine
     from asv.util import UserError
 
     try:
-        config = Config.load()
-        gpu = visible_gpu()
-        device: Device = "cpu" if gpu is None else "gpu"
-        name = machine or Machine.get_unique_machine_name()
-    except (UserError, DeviceError) as error:
+        return Path(Config.load().results_dir).absolute()
+    except UserError as error:
         raise SweepError(str(error)) from error
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    environment = f"checkout-py{version}-{device}"
-    commit = resolve(Path.cwd(), revision)
-    card = None if gpu is None else gpu.uuid
-    return Place(Path(config.results_dir).absolute(), commit, environment, name, card), device
+    except (ValueError, TypeError) as error:  # what asv does not expect
+        where = Path.cwd() / "asv.conf.json"
+        raise SweepError(f"{where} is no configuration of asv: {error}") from error
+
+
+def own_machine() -> str:
+    """What asv calls this machine if not told otherwise."""
+    from asv.machine import Machine
+
+    return str(Machine.get_unique_machine_name())
+
+
+def environment_of(device: Device) -> str:
+    """What asv calls the environment of this Python and a kind of device."""
+    return f"checkout-py{sys.version_info.major}.{sys.version_info.minor}-{device}"
+
+
+def own_gpu() -> Gpu | None:
+    """The GPU that would be measured here. Raises SweepError where that cannot be told."""
+    try:
+        return visible_gpu()
+    except DeviceError as error:
+        raise SweepError(str(error)) from error
+
+
+def locate(revision: str, machine: str | None) -> tuple[Place, Device]:
+    """Where the results of this checkout's asv.conf.json go. Raises SweepError."""
+    results, gpu = results_folder(), own_gpu()
+    device: Device = "cpu" if gpu is None else "gpu"
+    place = Place(
+        results=results,
+        commit=resolve(Path.cwd(), revision),
+        environment=environment_of(device),
+        machine=machine or own_machine(),
+        card=None if gpu is None else gpu.uuid,
+    )
+    return place, device
 
 
 def check_machine(name: str) -> None:

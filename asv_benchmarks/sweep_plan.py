@@ -63,7 +63,7 @@ PRODUCTS = {
 
 
 class SweepError(RuntimeError):
-    """Nothing can be measured, and why."""
+    """What cannot be measured or told, and why."""
 
 
 @dataclass(frozen=True, slots=True)
