@@ -38,13 +38,13 @@ _AS_GOOD = 4.0
 
 def tame(values: Floats, deviation: float) -> Floats:
     """``values`` (P,) with those far out of their neighbourhood drawn in; steps stay."""
-    size = values.size
-    if size == 0:
+    if values.size == 0:
         return values
-    padded = np.full(size + 2 * _NEIGHBOURS, np.nan)
-    padded[_NEIGHBOURS:-_NEIGHBOURS] = values
+    # Mirrored at its ends, else the first two values would be far out of a level that begins
+    # with the third; a single one is far out of it still.
+    padded = np.pad(values, _NEIGHBOURS, mode="symmetric")
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1)
-    return _drawn_in(values, np.nanmedian(windows, axis=1), deviation)
+    return _drawn_in(values, np.median(windows, axis=1), deviation)
 
 
 def tame_levels(values: Floats, places: list[int], deviation: float) -> Floats:

@@ -142,6 +142,26 @@ def test_taming_draws_outliers_in_and_leaves_steps() -> None:
     np.testing.assert_array_equal(np.delete(tamed, 5), np.delete(values, 5))
 
 
+def test_taming_leaves_a_level_of_two_at_either_end() -> None:
+    values = np.zeros(12)
+    values[:2], values[-2:] = 0.5, 0.3
+    np.testing.assert_array_equal(tame(values, 0.01), values)
+    values[[1, -2]] = 0.0  # of one alone nothing tells that it is no outlier
+    assert tame(values, 0.01)[[0, -1]] == pytest.approx(0.035)
+
+
+def test_a_large_step_after_two_values_is_that_commits() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        values = 0.002 * rng.standard_normal(12)
+        values[2:] += np.log(1.3)
+        values[3:] += np.log(1.08)
+        values[4:] += np.log(1.01) * np.arange(1, 9)
+        noise = point_noise([values], np.array([0.001**2]), np.array([24.0]))
+        first = find_steps(values, noise, 0, TWO_PERCENT)[0]
+        assert (first.first, first.earliest) == (2, 2)
+
+
 @pytest.mark.parametrize("sigma", [0.002, 0.005, 0.01])
 def test_a_slow_creep_is_told_once_as_gradual_or_in_large_steps(sigma: float) -> None:
     rng = np.random.default_rng(3)
@@ -198,7 +218,7 @@ def test_what_is_above_the_minimum_stays_apart_from_the_creep_around_it() -> Non
 
 
 def test_a_few_points_are_judged_by_their_rounds() -> None:
-    values = np.log(np.array([10.0, 10.01, 12.0, 12.01]))
+    values = np.log(np.array([10.0, 10.1, 10.5, 10.6]))
     assert steps(values) == []
     noise = point_noise([values], np.array([0.001**2]), np.array([8.0]))
     (step,) = find_steps(values, noise, 0, TWO_PERCENT)
