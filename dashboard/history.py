@@ -158,4 +158,5 @@ def _histories(
             rounds_error=rounds.error if rounds is not None else float("nan"),
             rounds_df=rounds.df if rounds is not None else 0.0,
             conditions=tuple(conditions.get(number, ())),
+            cards=tuple(table.card[start:end].tolist()),
         )

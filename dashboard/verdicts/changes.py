@@ -1,8 +1,9 @@
 """The changes in the history of series, and what explains them other than a commit.
 
 A change that coincides with another driver, torch, triton, GPU or benchmark version is
-explained by it. So is one that the controls of the machine made too: no commit changes
-their code.
+explained by it; by another card of the same GPU only if it is no larger than cards differ,
+and if no card that measured before and after shows it too. So is one that the controls of
+the machine made as well: no commit changes their code.
 """
 
 from __future__ import annotations
@@ -22,8 +23,12 @@ from dashboard.verdicts.points import PointNoise, point_noise
 from dashboard.verdicts.policy import Rule
 from dashboard.verdicts.steps import Step, find_steps
 
-# A control moved along if it moved by this share of the change at least.
+# A control, or a card of both sides, moved along if it moved by this share of the change at
+# least.
 _ALONG = 0.5
+
+# The clocks and the power of cards of one GPU differ by percents, not by tens of them.
+_CARDS_DIFFER = log1p(0.1)
 
 _LARGEST = 700.0
 
@@ -44,7 +49,8 @@ class SeriesHistory:
 
     ``places`` (P,) are the commits' indices, ``values`` (P,) the values in the series' unit.
     ``rounds_error`` is the mean squared standard error of a value's logarithm by its rounds,
-    NaN where unknown, with ``rounds_df`` degrees of freedom.
+    NaN where unknown, with ``rounds_df`` degrees of freedom. ``cards`` (P,) number the GPUs
+    that measured the values, -1 for one that is not known; they are empty where none is.
     """
 
     series: Series
@@ -54,6 +60,7 @@ class SeriesHistory:
     rounds_error: float = float("nan")
     rounds_df: float = 0.0
     conditions: tuple[Condition, ...] = field(default=())
+    cards: tuple[int, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +105,10 @@ def find_changes(histories: Sequence[SeriesHistory]) -> list[Found]:
     for index, history in enumerate(histories):
         if history.rule.exact:
             changes += _exact_changes(history)
-        for step in steps.get(index, ()):
-            changes.append(_explained(history, step, controls))
+        own = steps.get(index, [])
+        for step in own:
+            by_card = _is_a_cards(history, own, step)
+            changes.append(_explained(history, step, controls, by_card=by_card))
     return changes
 
 
@@ -150,14 +159,42 @@ def _control_moves(
     return moves
 
 
+def _is_a_cards(history: SeriesHistory, steps: Sequence[Step], step: Step) -> bool:
+    """Whether another card may have made ``step``, one of the series' ``steps``.
+
+    Not where it is larger than cards differ, nor where cards that measured at both levels show
+    at least half of it.
+    """
+    if abs(step.effect) > _CARDS_DIFFER:
+        return False
+    at = steps.index(step)
+    begin = steps[at - 1].latest if at else 0
+    end = steps[at + 1].earliest if at + 1 < len(steps) else len(history.places)
+    before, after = slice(begin, step.earliest), slice(step.latest, end)
+    values, cards = _worse(history), np.array(history.cards, dtype=np.int64)
+    shifts = [
+        np.mean(values[after][cards[after] == card])
+        - np.mean(values[before][cards[before] == card])
+        for card in np.intersect1d(cards[before], cards[after])
+        if card >= 0
+    ]
+    return not shifts or float(np.mean(shifts)) / step.effect < _ALONG
+
+
 def _explained(
     history: SeriesHistory,
     step: Step,
     controls: dict[tuple[str, str], list[list[tuple[int, int, float]]]],
+    *,
+    by_card: bool,
 ) -> Found:
     places = history.places
     begin, end = places[step.earliest - 1], places[step.latest]
-    conditions = [c for c in history.conditions if begin < c.place <= end and not step.gradual]
+    conditions = [
+        c
+        for c in history.conditions
+        if begin < c.place <= end and not step.gradual and (by_card or c.name != CARD_CONDITION)
+    ]
     if conditions:
         # The change is where the conditions changed, if it may be there at all.
         first = places.index(conditions[-1].place)

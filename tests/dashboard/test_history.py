@@ -180,6 +180,26 @@ def test_another_protocol_explains_a_change(
     }
 
 
+@pytest.mark.parametrize(
+    ("cards", "explained"),
+    [("AAAAAAABBBBB", "GPU card A → B"), ("AAAABBABABBB", None)],
+    ids=["apart", "by turns"],
+)
+def test_another_card_explains_a_change_unless_a_card_of_both_sides_shows_it(
+    tmp_path: Path,
+    make_history: Callable[..., Any],
+    recipe: Any,
+    cards: str,
+    explained: str | None,
+) -> None:
+    made = make_history(tmp_path / "results", recipe(commits=12, factors={(FORWARD, 7): 1.05}))
+    for index, card in enumerate(cards):
+        rewrite(made.rounds_file(index), lambda line, card=card: line.update(gpu_uuid=card))
+    ingest(tmp_path / "s.duckdb", made.results)
+    changes = run(tmp_path / "s.duckdb").changes
+    assert {change.found.explained_by for change in changes} == {explained}
+
+
 def test_a_machine_that_slowed_everything_is_blamed_itself(
     tmp_path: Path, make_history: Callable[..., Any], recipe: Any
 ) -> None:

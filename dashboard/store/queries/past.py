@@ -20,12 +20,14 @@ Floats = NDArray[np.float64]
 class Values:
     """One entry a series and commit, ordered by both; all arrays (N,).
 
-    ``place`` is the commit's index in the commits asked for.
+    ``place`` is the commit's index in the commits asked for, ``card`` a number for the GPU that
+    measured the value, -1 where that is not known.
     """
 
     series_id: NDArray[np.int64]
     place: NDArray[np.int64]
     value: Floats
+    card: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +80,21 @@ def values(store: Store, commits: Sequence[str], machine: str | None = None) -> 
             WHERE $machine IS NULL OR machine = $machine
         ),
         latest AS (
-            SELECT series_id, place, status, value
+            SELECT series_id, place, status, value, gpu_uuid
             FROM measurement
             JOIN chosen USING (run_id)
             QUALIFY row_number() OVER (
                 PARTITION BY series_id, place
                 ORDER BY started_at DESC NULLS LAST, path, round_count DESC, run_id
             ) = 1
+        ),
+        cards AS (
+            SELECT gpu_uuid, row_number() OVER (ORDER BY gpu_uuid) - 1 AS card
+            FROM (SELECT DISTINCT gpu_uuid FROM latest WHERE gpu_uuid IS NOT NULL)
         )
-        SELECT series_id, place, value
+        SELECT series_id, place, value, coalesce(card, -1) AS card
         FROM latest
+        LEFT JOIN cards USING (gpu_uuid)
         WHERE status = 'ok' AND isfinite(value)
         ORDER BY series_id, place
         """,
@@ -97,6 +104,7 @@ def values(store: Store, commits: Sequence[str], machine: str | None = None) -> 
         np.asarray(found["series_id"], dtype=np.int64),
         np.asarray(found["place"], dtype=np.int64),
         np.asarray(found["value"], dtype=np.float64),
+        np.asarray(found["card"], dtype=np.int64),
     )
 
 
