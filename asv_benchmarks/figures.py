@@ -6,10 +6,10 @@
 
 ``ratios`` divides each series by the cuBLAS control of its shape, both from one card: of those
 that measured most of the shape beside its control, the one that did so last. Below stand
-geometric means, least and most. ``agreement`` compares the runs of one commit in two folders;
-in one folder its first round with its last, two processes with all the others between them, or
-with ``--runs`` its newest two runs. A series' value is the median of its rounds' values. Both
-look at the times of calls on a shape and at nothing else. ``duration`` says how long each run
+geometric means, least and most; it looks at the times of calls on a shape and at nothing else.
+``agreement`` compares the runs of one commit in two folders; in one folder its first round with
+its last, two processes with all the others between them, or with ``--runs`` its newest two runs.
+A series' value is the median of its rounds' values. ``duration`` says how long each run
 took: from asv's start to its first process, whichever commit's, and from the first to the end of
 the last process of this one.
 """
@@ -18,13 +18,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+S = TypeVar("S", bound=Hashable)
+"""What a series is called."""
 
 
 class Key(NamedTuple):
@@ -39,6 +43,13 @@ class Key(NamedTuple):
     def shape(self) -> tuple[str, int, int]:
         """What the control of the same shape shares."""
         return self[1:]
+
+
+class Series(NamedTuple):
+    """A series of any kind: its benchmark with its parameters, as asv prints them."""
+
+    label: str
+    unit: str
 
 
 def is_time_of_shape(record: Mapping[str, Any]) -> bool:
@@ -60,36 +71,55 @@ def records_of(results: Path, commit: str) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def load_rounds(results: Path, commit: str) -> dict[Key, list[float]]:
-    """Values in ms, by round, of each series' newest run of ``commit`` (a prefix of its hash).
+def key_of(record: Mapping[str, Any]) -> Key | None:
+    """The series of a time of a call on a shape; None for any other round."""
+    return Key(record["family"], **record["params"]) if is_time_of_shape(record) else None
 
-    Raises SystemExit, naming the folder, where there are none.
+
+def series_of(record: Mapping[str, Any]) -> Series | None:
+    """The series of a good round, whatever it measured."""
+    if record["status"] != "ok":
+        return None
+    params = ", ".join(map(repr, record["params"].values()))
+    return Series(f"{record['benchmark']}({params})", record["unit"])
+
+
+def load_rounds(
+    results: Path, commit: str, name: Callable[[Mapping[str, Any]], S | None]
+) -> dict[S, list[float]]:
+    """Values, by round, of each series' newest run of ``commit`` (a prefix of its hash).
+
+    ``name`` says of which series a round is. Raises SystemExit, naming the folder, where there
+    are none.
     """
-    runs = runs_of(results, commit)
+    runs = runs_of(results, commit, name)
     # A run's id begins with its time: what a newer one measured too counts.
-    return {key: values for name in sorted(runs) for key, values in runs[name].items()}
+    return {key: values for run in sorted(runs) for key, values in runs[run].items()}
 
 
-def runs_of(results: Path, commit: str) -> dict[str, dict[Key, list[float]]]:
-    """Values in ms of every run of ``commit``, by series and round.
+def runs_of(
+    results: Path, commit: str, name: Callable[[Mapping[str, Any]], S | None]
+) -> dict[str, dict[S, list[float]]]:
+    """Values of every run of ``commit``, by series and round.
 
     Raises SystemExit, naming the folder, where there are none.
     """
-    runs: dict[str, dict[Key, list[float]]] = {}
-    for record in filter(is_time_of_shape, records_of(results, commit)):
-        key = Key(record["family"], **record["params"])
-        runs.setdefault(record["run"], {}).setdefault(key, []).append(record["value"])
+    runs: dict[str, dict[S, list[float]]] = {}
+    for record in records_of(results, commit):
+        key = name(record)
+        if key is not None:
+            runs.setdefault(record["run"], {}).setdefault(key, []).append(record["value"])
     if not runs:
         raise SystemExit(f"{results}/rounds holds no good round of commit {commit}")
     return runs
 
 
 def load(results: Path, commit: str) -> dict[Key, float]:
-    """Each series' value in ms: the median of :func:`load_rounds`."""
-    return medians(load_rounds(results, commit))
+    """The value in ms of each time of a call on a shape: the median of :func:`load_rounds`."""
+    return medians(load_rounds(results, commit, key_of))
 
 
-def medians(rounds: Mapping[Key, list[float]]) -> dict[Key, float]:
+def medians(rounds: Mapping[S, list[float]]) -> dict[S, float]:
     """Each series' value."""
     return {key: statistics.median(values) for key, values in rounds.items()}
 
@@ -100,7 +130,7 @@ def load_shapes(results: Path, commit: str) -> tuple[dict[Key, float], int]:
 
     Raises SystemExit, naming the folder, where there are none.
     """
-    runs = runs_of(results, commit)
+    runs = runs_of(results, commit, key_of)
     # Who does not tell the card may have had another one each time.
     cards = {
         record["run"]: record.get("gpu_uuid") or record["run"]
@@ -130,12 +160,12 @@ class Measured:
         return any(key.family == "control" for key in self.series), len(self.series), self.newest
 
 
-def newest_runs(results: Path, commit: str) -> tuple[dict[Key, float], dict[Key, float]]:
-    """Each series' value in ms in the newest two runs, the older first.
+def newest_runs(results: Path, commit: str) -> tuple[dict[Series, float], dict[Series, float]]:
+    """Each series' value in the newest two runs, the older first.
 
     Raises SystemExit, naming the folder, where there are no two, or they share no series.
     """
-    runs = runs_of(results, commit)
+    runs = runs_of(results, commit, series_of)
     if len(runs) < 2:
         raise SystemExit(f"{results}/rounds holds one run of commit {commit} only")
     older, newer = (medians(runs[name]) for name in sorted(runs)[-2:])
@@ -144,7 +174,7 @@ def newest_runs(results: Path, commit: str) -> tuple[dict[Key, float], dict[Key,
     return older, newer
 
 
-def ends(rounds: Mapping[Key, list[float]]) -> tuple[dict[Key, float], dict[Key, float]]:
+def ends(rounds: Mapping[S, list[float]]) -> tuple[dict[S, float], dict[S, float]]:
     """First and last round of each series that has two."""
     several = {key: values for key, values in rounds.items() if len(values) > 1}
     first = {key: values[0] for key, values in several.items()}
@@ -161,9 +191,16 @@ def ratios(values: Mapping[Key, float]) -> dict[Key, float]:
     }
 
 
-def differences(one: Mapping[Key, float], other: Mapping[Key, float]) -> dict[Key, float]:
-    """Relative difference of the two runs, for the series that both have."""
-    return {key: other[key] / value - 1 for key, value in one.items() if key in other}
+def differences(one: Mapping[S, float], other: Mapping[S, float]) -> dict[S, float]:
+    """Relative difference of the two runs, for the series that both have.
+
+    Infinite where the first value alone is 0.
+    """
+    return {
+        key: other[key] / value - 1 if value else (math.inf if other[key] else 0.0)
+        for key, value in one.items()
+        if key in other
+    }
 
 
 def ratio_table(values: Mapping[Key, float]) -> str:
@@ -191,14 +228,12 @@ def ratio_table(values: Mapping[Key, float]) -> str:
     return "\n".join(lines)
 
 
-def agreement_table(one: Mapping[Key, float], other: Mapping[Key, float]) -> str:
+def agreement_table(one: Mapping[Series, float], other: Mapping[Series, float]) -> str:
     """Markdown: series by how far the two runs are apart, farthest first."""
     found = differences(one, other)
-    lines = ["| family | model | tokens | TP | ms | again | difference |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
+    lines = ["| series | value | again | unit | difference |", "| --- | --- | --- | --- | --- |"]
     lines += [
-        f"| {key.family} | {key.model} | {key.tokens} | {key.tp} | {one[key]:.3f} | "
-        f"{other[key]:.3f} | {found[key]:+.2%} |"
+        f"| {key.label} | {one[key]:.5g} | {other[key]:.5g} | {key.unit} | {found[key]:+.2%} |"
         for key in sorted(found, key=lambda key: -abs(found[key]))
     ]
     return "\n".join(lines)
@@ -266,9 +301,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif chosen.runs:
         print(agreement_table(*newest_runs(chosen.results, chosen.commit)))
     elif chosen.other is None:
-        print(agreement_table(*ends(load_rounds(chosen.results, chosen.commit))))
+        print(agreement_table(*ends(load_rounds(chosen.results, chosen.commit, series_of))))
     else:
-        one, other = (load(folder, chosen.commit) for folder in (chosen.results, chosen.other))
+        one, other = (
+            medians(load_rounds(folder, chosen.commit, series_of))
+            for folder in (chosen.results, chosen.other)
+        )
         print(agreement_table(one, other))
 
 

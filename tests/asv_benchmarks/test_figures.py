@@ -20,6 +20,7 @@ def write_rounds(folder: Path, run: str, values: dict[str, list[float]], **chang
                     "run": run,
                     "commit": "abcd1234" + "0" * 32,
                     "family": family,
+                    "benchmark": f"{family}.time",
                     "params": {"model": "toy", "tokens": 2048, "tp": 1},
                     "status": "ok",
                     "unit": "ms",
@@ -62,14 +63,26 @@ def test_two_runs_are_compared_series_by_series(tmp_path: Path, capsys):
     found = differences(load(tmp_path / "one", "ab"), load(tmp_path / "two", "ab"))
     assert found[Key("control", "toy", 2048, 1)] == pytest.approx(0.01)
     main(["agreement", str(tmp_path / "one"), str(tmp_path / "two"), "--commit", "ab"])
-    assert "| forward | toy | 2048 | 1 | 4.000 | 3.900 | -2.50% |" in capsys.readouterr().out
+    assert "| forward.time('toy', 2048, 1) | 4 | 3.9 | ms | -2.50% |" in capsys.readouterr().out
+
+
+def test_two_runs_are_compared_in_series_of_every_kind(tmp_path: Path, capsys):
+    for run, host, spills in (("20260101-a", 150.0, 0), ("20260102-a", 120.0, 2)):
+        write_rounds(tmp_path, run, {"host": [host]}, unit="us", protocol="host-clock")
+        write_rounds(tmp_path, run, {"compile": [spills]}, unit="registers", params={})
+        write_rounds(tmp_path, run, {"chunked": [None]}, status="failed")
+    main(["agreement", str(tmp_path), "--commit", "ab", "--runs"])
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| compile.time() | 0 | 2 | registers | +inf% |",
+        "| host.time('toy', 2048, 1) | 150 | 120 | us | -20.00% |",
+    ]
 
 
 def test_a_single_run_is_held_against_itself_first_round_to_last(tmp_path: Path, capsys):
     write_rounds(tmp_path, "r", {"control": [2.0, 7.0, 2.02], "forward": [4.0]})
     main(["agreement", str(tmp_path), "--commit", "ab"])
     out = capsys.readouterr().out
-    assert "| control | toy | 2048 | 1 | 2.000 | 2.020 | +1.00% |" in out
+    assert "| control.time('toy', 2048, 1) | 2 | 2.02 | ms | +1.00% |" in out
     assert "forward" not in out  # one round cannot disagree
 
 
@@ -81,7 +94,7 @@ def test_the_newest_two_runs_are_held_against_each_other(tmp_path: Path, capsys)
     write_rounds(tmp_path, "20260102-a", {"control": [2.0]})
     main(["agreement", str(tmp_path), "--commit", "ab", "--runs"])
     *_, row = capsys.readouterr().out.splitlines()
-    assert row == "| control | toy | 2048 | 1 | 2.000 | 2.020 | +1.00% |"
+    assert row == "| control.time('toy', 2048, 1) | 2 | 2.02 | ms | +1.00% |"
 
 
 def test_runs_that_share_nothing_and_options_without_meaning_are_refused(tmp_path: Path, capsys):
