@@ -86,6 +86,21 @@ def test_commits_that_were_not_measured_are_suspects_too(
     assert tuple(commit.hash for commit in change.suspects) == made.commits[5:8]
 
 
+@pytest.mark.parametrize("gap", [2, 14])
+def test_the_text_names_few_suspects_and_of_many_the_ends(
+    tmp_path: Path, make_history: Callable[..., Any], recipe: Any, gap: int
+) -> None:
+    made = make_history(tmp_path / "results", recipe(commits=26, factors={(FORWARD, 6): 1.1}))
+    for index in range(5, 5 + gap):
+        made.result_file(index).unlink()
+        made.rounds_file(index).unlink()
+    ingest(tmp_path / "s.duckdb", made.results)
+    suspects = [commit[:8] for commit in made.commits[5 : 6 + gap]]
+    named = suspects if gap == 2 else [suspects[0], "…", suspects[-1]]
+    text = changes_text(run(tmp_path / "s.duckdb"))
+    assert f"\n{len(suspects)} suspects: {' '.join(named)}\n" in text
+
+
 def test_four_commits_are_enough_for_a_large_step(
     tmp_path: Path, make_history: Callable[..., Any], recipe: Any
 ) -> None:

@@ -34,6 +34,9 @@ from dashboard.verdicts.reports.wording import NOTHING, between, one_line, perce
 if TYPE_CHECKING:
     from dashboard.history import Change, HistoryReport
 
+# Of more than these only the first and the last are named.
+_MOST_NAMED = 10
+
 _HEADER = ("change", "95 % interval", "points", "series", "")
 
 
@@ -74,8 +77,10 @@ def _heading(changes: Sequence[Change]) -> list[str]:
     suspects = {suspect for change in changes for suspect in change.suspects}
     if len(suspects) > 1:
         ordered = sorted(suspects, key=lambda c: (c.position or 0, c.date, c.hash))
-        names = " ".join(map(_name, ordered))
-        lines.append(f"{len(suspects)} suspects: {names}")
+        names = list(map(_name, ordered))
+        if len(names) > _MOST_NAMED:
+            names = [names[0], "…", names[-1]]
+        lines.append(f"{len(suspects)} suspects: {' '.join(names)}")
     return lines
 
 
