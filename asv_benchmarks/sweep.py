@@ -22,10 +22,9 @@ import time
 from collections.abc import Sequence, Set
 from pathlib import Path
 
-from asv_benchmarks.device import DeviceError, Gpu, visible_gpu
+from asv_benchmarks.place import Place, PlaceError, check_machine, locate
 from asv_benchmarks.recover import RecoverError, recover
 from asv_benchmarks.sweep_plan import (
-    Place,
     Series,
     SweepError,
     in_order,
@@ -36,19 +35,10 @@ from asv_benchmarks.sweep_plan import (
     runnable,
 )
 from asv_benchmarks.tiers import TIERS, expression_of
-from asv_benchmarks.workloads import Device
+from asv_benchmarks.versions import VersionError
 
 REMAINS = 3
 INTERRUPTED = 130
-
-
-def resolve(repository: Path, revision: str) -> str:
-    """The full hash of a revision. Raises SweepError where there is none."""
-    command = ["git", "-C", str(repository), "rev-parse", "--verify", f"{revision}^{{commit}}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SweepError(f"no commit {revision!r} in {repository}: {done.stderr.strip()}")
-    return done.stdout.strip()
 
 
 def heed_interrupts() -> None:
@@ -139,67 +129,6 @@ def sweep(
     return [pair for pair in todo if pair not in tried or pair in short]
 
 
-def results_folder() -> Path:
-    """Where this folder's asv.conf.json has the results. Raises SweepError."""
-    from asv.config import Config
-    from asv.util import UserError
-
-    try:
-        return Path(Config.load().results_dir).absolute()
-    except UserError as error:
-        raise SweepError(str(error)) from error
-    except (ValueError, TypeError) as error:  # what asv does not expect
-        where = Path.cwd() / "asv.conf.json"
-        raise SweepError(f"{where} is no configuration of asv: {error}") from error
-
-
-def own_machine() -> str:
-    """What asv calls this machine if not told otherwise."""
-    from asv.machine import Machine
-
-    return str(Machine.get_unique_machine_name())
-
-
-def environment_of(device: Device) -> str:
-    """What asv calls the environment of this Python and a kind of device."""
-    return f"checkout-py{sys.version_info.major}.{sys.version_info.minor}-{device}"
-
-
-def own_gpu() -> Gpu | None:
-    """The GPU that would be measured here. Raises SweepError where that cannot be told."""
-    try:
-        return visible_gpu()
-    except DeviceError as error:
-        raise SweepError(str(error)) from error
-
-
-def locate(revision: str, machine: str | None) -> tuple[Place, Device]:
-    """Where the results of this checkout's asv.conf.json go. Raises SweepError."""
-    results, gpu = results_folder(), own_gpu()
-    device: Device = "cpu" if gpu is None else "gpu"
-    place = Place(
-        results=results,
-        commit=resolve(Path.cwd(), revision),
-        environment=environment_of(device),
-        machine=machine or own_machine(),
-        card=None if gpu is None else gpu.uuid,
-    )
-    return place, device
-
-
-def check_machine(name: str) -> None:
-    """Raises SweepError, with the command that mends it, where asv does not know the machine."""
-    from asv.machine import MachineCollection
-    from asv.util import UserError
-
-    try:
-        MachineCollection.load(name)
-    except UserError as error:
-        raise SweepError(
-            f"asv does not know the machine {name!r}: asv machine --yes --machine {name}"
-        ) from error
-
-
 def shard(text: str) -> tuple[int, int]:
     """``2/4`` as (2, 4). Raises ArgumentTypeError, in one line, for anything else."""
     index, _, count = text.partition("/")
@@ -248,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 # asv saves a commit's results at its end; an interrupted piece has none.
                 if place.rounds.exists():
                     recover(place.results)
-    except (SweepError, RecoverError) as error:
+    except (PlaceError, SweepError, VersionError, RecoverError) as error:
         print(f"sweep: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

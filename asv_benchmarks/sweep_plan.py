@@ -6,16 +6,15 @@ The times are those of an H200; a tier's series and their protocols do not depen
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asv_benchmarks.nominal import Work, nominal_ms
+from asv_benchmarks.place import Place
 from asv_benchmarks.tiers import (
     ACTIVE,
     ACTIVE_TWO_PASS,
@@ -32,12 +31,11 @@ from asv_benchmarks.tiers import (
     TWO_PASS_BACKWARD,
 )
 from asv_benchmarks.timing import gpu_plan
+from asv_benchmarks.versions import version_of
 from asv_benchmarks.workloads import BY_NAME, Device, Workload, runs_on
 
 Series = tuple[str, str]
 """A benchmark, and its parameters as asv prints them."""
-
-SUITE = Path(__file__).parent
 
 # asv and its fork server import the suite before anything is measured.
 ASV_START_S = 15.0
@@ -63,25 +61,7 @@ PRODUCTS = {
 
 
 class SweepError(RuntimeError):
-    """What cannot be measured or told, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where results belong: their folder, and what their rounds are filed under."""
-
-    results: Path
-    commit: str
-    environment: str
-    machine: str
-    card: str | None = None
-    """The GPU's UUID, that of none on a CPU."""
-
-    @property
-    def rounds(self) -> Path:
-        """The file of the rounds."""
-        name = f"{self.commit[:8]}-{self.environment}-{self.machine}.jsonl"
-        return self.results / "rounds" / name.replace("/", "_")
+    """Nothing can be measured or told, and why."""
 
 
 def in_shard(series: Sequence[Series], index: int, count: int) -> list[Series]:
@@ -140,50 +120,6 @@ def in_order(tier: str) -> list[Series]:
     return list(dict.fromkeys(ordered))
 
 
-@functools.cache
-def names_in(module: str) -> Mapping[str, ast.ClassDef | tuple[str, str]]:
-    """The classes of a module of the suite, and (module, name) of what it has from others."""
-    path = SUITE / f"{module}.py"
-    found: dict[str, ast.ClassDef | tuple[str, str]] = {}
-    for statement in ast.parse(path.read_bytes()).body if path.is_file() else ():
-        if isinstance(statement, ast.ClassDef):
-            found[statement.name] = statement
-        elif isinstance(statement, ast.ImportFrom):
-            origin = (statement.module or "").removeprefix("asv_benchmarks.")
-            found |= {alias.asname or alias.name: (origin, alias.name) for alias in statement.names}
-    return found
-
-
-def version_in(module: str, name: str) -> str | None:
-    """The version of a class of the suite, its own or that of its first base that has one."""
-    found = names_in(module).get(name)
-    if not isinstance(found, ast.ClassDef):
-        return version_in(*found) if found else None
-    for statement in found.body:
-        match statement:
-            case ast.Assign([ast.Name("version")], ast.Constant(str(version))):
-                return version
-            case ast.AnnAssign(ast.Name("version"), _, ast.Constant(str(version))):
-                return version
-            case ast.Assign([ast.Name("version")]) | ast.AnnAssign(
-                ast.Name("version"), _, ast.expr()
-            ):
-                raise SweepError(f"the version of {module}.{name} is not written out in the class")
-    bases = (version_in(module, base.id) for base in found.bases if isinstance(base, ast.Name))
-    return next((version for version in bases if version is not None), None)
-
-
-@functools.cache
-def version_of(benchmark: str) -> str | None:
-    """The version that a benchmark has now; None where the suite has no such benchmark.
-
-    By the source of its class: to import that would import torch, and asv's own note in
-    benchmarks.json is as old as the last run. Raises SweepError for one that is computed.
-    """
-    module, _, rest = benchmark.partition(".")
-    return version_in(module, rest.partition(".")[0])
-
-
 def measured(
     rounds: Path, commit: str, again: Set[str] = frozenset()
 ) -> dict[Series, Counter[str | None]]:
@@ -191,7 +127,8 @@ def measured(
 
     Failures and skips count too, else they would be tried without end; rounds of another
     version of the benchmark than its present one mean something else and do not. A line cut
-    short by a kill is passed over. Raises SweepError, naming it, for one that is no round.
+    short by a kill is passed over. Raises SweepError, naming it, for one that is no round,
+    VersionError.
     """
     found: dict[Series, Counter[str | None]] = {}
     if not rounds.exists():

@@ -26,16 +26,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asv_benchmarks.commits import GitError, run_git
-from asv_benchmarks.sweep import (
+from asv_benchmarks.place import (
+    Place,
+    PlaceError,
     check_machine,
     environment_of,
     own_gpu,
     own_machine,
-    positive,
     results_folder,
 )
-from asv_benchmarks.sweep_plan import Place, Series, SweepError, measured, runnable
+from asv_benchmarks.sweep import positive
+from asv_benchmarks.sweep_plan import Series, SweepError, measured, runnable
 from asv_benchmarks.tiers import DEFAULT_TIER, TIERS, series_of
+from asv_benchmarks.versions import VersionError
 from asv_benchmarks.workloads import Device
 
 KERNELS = "fused_lmhead"
@@ -157,37 +160,37 @@ def changing(
 
 
 def device_of(environment: str) -> Device:
-    """What an environment measures, which ends its name. Raises SweepError."""
+    """What an environment measures, which ends its name. Raises PlaceError."""
     for device in DEFAULT_TIER:
         if environment.endswith(f"-{device}"):
             return device
-    raise SweepError(f"the environment {environment!r} ends neither in -gpu nor in -cpu")
+    raise PlaceError(f"the environment {environment!r} ends neither in -gpu nor in -cpu")
 
 
 def check_names(results: Path, environment: str, machine: str) -> None:
-    """Raises SweepError where nobody knows the machine, or its environment: all would lack."""
+    """Raises PlaceError where nobody knows the machine, or its environment: all would lack."""
     if not (results / machine / "machine.json").is_file():
         try:
             check_machine(machine)
-        except SweepError as error:
-            raise SweepError(f"{results} has no machine {machine!r}, and {error}") from error
+        except PlaceError as error:
+            raise PlaceError(f"{results} has no machine {machine!r}, and {error}") from error
     if environment == environment_of(device_of(environment)):
         return
     any_commit = Place(results, "?" * 8, glob.escape(environment), glob.escape(machine))
     if not any((results / "rounds").glob(any_commit.rounds.name)):
-        raise SweepError(f"{results} has no rounds of {machine!r} in {environment!r}")
+        raise PlaceError(f"{results} has no rounds of {machine!r} in {environment!r}")
 
 
 def rounds_had(
     place: Place, series: Iterable[Series], again: frozenset[str] = frozenset()
 ) -> list[int]:
-    """How many rounds each series has, on whatever card. Raises SweepError."""
+    """How many rounds each series has, on whatever card. Raises SweepError, VersionError."""
     done = measured(place.rounds, place.commit, again)
     return [done.get(pair, Counter()).total() for pair in series]
 
 
 def report(options: argparse.Namespace) -> None:
-    """Print what is asked for. Raises SweepError, GitError or OSError."""
+    """Print what is asked for. Raises PlaceError, SweepError, VersionError, GitError, OSError."""
     environment = options.environment or environment_of("gpu" if own_gpu() else "cpu")
     device = device_of(environment)
     results, machine = results_folder(), options.machine or own_machine()
@@ -237,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         report(options)
-    except (SweepError, GitError, OSError) as error:
+    except (PlaceError, SweepError, VersionError, GitError, OSError) as error:
         print(f"unmeasured: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     return 0

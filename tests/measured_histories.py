@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from asv_benchmarks.sweep_plan import Place, Series, version_of
+from asv_benchmarks.place import Place
+from asv_benchmarks.sweep_plan import Series
+from asv_benchmarks.versions import version_of
 
 GPU = "checkout-py3.12-gpu"
 ON_H200 = ("--environment", GPU, "--machine", "h200")

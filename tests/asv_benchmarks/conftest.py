@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # What the frame and the plugin are made of; the families would import torch.
 FRAME = (
     *("__init__", "asv_hooks", "calls", "checkout", "commits", "conditions", "device"),
-    *("environment", "frame", "handover", "harness", "lock", "merge", "nominal", "planted"),
-    *("records", "recover", "server", "sweep", "sweep_plan", "tiers", "timing", "watchdog"),
-    "workloads",
+    *("environment", "frame", "handover", "harness", "lock", "merge", "nominal", "place"),
+    *("planted", "records", "recover", "server", "sweep", "sweep_plan", "tiers", "timing"),
+    *("versions", "watchdog", "workloads"),
 )
 
 FAMILY = """

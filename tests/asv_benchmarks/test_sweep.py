@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from asv_benchmarks import sweep
-from asv_benchmarks.device import Gpu
 from asv_benchmarks.sweep import positive, shard
 
 
@@ -23,16 +22,6 @@ def test_no_rounds_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="not a number of at least 1"):
         positive(text)
     assert positive("3") == 3
-
-
-def test_the_card_of_this_place_is_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = Gpu("NVIDIA H200", "GPU-1", "580", 0)
-    monkeypatch.setattr(sweep, "visible_gpu", lambda: gpu)
-    place, device = sweep.locate("HEAD", "m")
-    assert (place.card, device) == ("GPU-1", "gpu")
-    monkeypatch.setattr(sweep, "visible_gpu", lambda: None)
-    place, device = sweep.locate("HEAD", "m")
-    assert (place.card, device) == (None, "cpu")
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0"])

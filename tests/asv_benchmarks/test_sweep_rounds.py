@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from asv_benchmarks import sweep
+from asv_benchmarks.place import Place
 from asv_benchmarks.sweep_plan import (
     ASV_START_S,
-    Place,
     Series,
     SweepError,
     expected_s,
@@ -22,7 +22,6 @@ from asv_benchmarks.sweep_plan import (
     is_time_of_shape,
     measured,
     remaining,
-    version_of,
 )
 from asv_benchmarks.tiers import (
     COMPILE,
@@ -33,6 +32,7 @@ from asv_benchmarks.tiers import (
     TWO_PASS,
     series_of,
 )
+from asv_benchmarks.versions import version_of
 
 COMMIT = "c" * 40
 

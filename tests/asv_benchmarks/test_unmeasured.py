@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from measured_histories import KERNEL, ON_H200, History, begun
 
-from asv_benchmarks import sweep, unmeasured
+from asv_benchmarks import place, unmeasured
 from asv_benchmarks.device import Gpu
 from asv_benchmarks.tiers import FORWARD, HOST, TIERS, select, series_of
 from asv_benchmarks.unmeasured import contents, main, meaning
@@ -222,7 +222,7 @@ def test_this_machine_is_asked_about_unless_told_otherwise(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sweep, "visible_gpu", lambda: gpu)
+    monkeypatch.setattr(place, "visible_gpu", lambda: gpu)
     monkeypatch.setattr(unmeasured, "own_machine", lambda: "h200")
     assert main([]) == 0
     assert f"1 of 1 kernel-changing commits lack the tier {tier}" in capsys.readouterr().err

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from measured_histories import GPU, KERNEL, ON_H200, History, begun
 
-from asv_benchmarks import sweep
+from asv_benchmarks import place
 from asv_benchmarks.device import DeviceError, Gpu
-from asv_benchmarks.sweep_plan import Place
+from asv_benchmarks.place import Place
 from asv_benchmarks.unmeasured import main
 
 
@@ -99,7 +99,7 @@ def test_a_folder_without_git_and_a_driver_without_nvml_are_named(
     def broken() -> Gpu | None:
         raise DeviceError("NVML does not start")
 
-    monkeypatch.setattr(sweep, "visible_gpu", broken)
+    monkeypatch.setattr(place, "visible_gpu", broken)
     assert main(["--machine", "h200"]) == 1
     assert error(capsys) == "NVML does not start"
 

@@ -12,7 +12,7 @@ pytest.importorskip("yaml")
 from measured_histories import KERNEL, History, begun
 from workflow_steps import PUBLISH, ROOT, git, run, step
 
-from asv_benchmarks.sweep import environment_of
+from asv_benchmarks.place import environment_of
 from asv_benchmarks.sweep_plan import runnable
 from asv_benchmarks.tiers import series_of
 

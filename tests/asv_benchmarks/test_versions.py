@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from asv_benchmarks import sweep_plan
-from asv_benchmarks.sweep_plan import SweepError, version_of
+from asv_benchmarks import versions
 from asv_benchmarks.tiers import TIERS, series_of
+from asv_benchmarks.versions import VersionError, version_of
 
 
 def test_the_versions_read_are_those_of_the_classes() -> None:
@@ -36,14 +36,14 @@ def test_versions_come_from_bases_and_are_written_out(
         "class Plain(B, abstract=True): pass\nclass Heir(Plain):\n    version: str\n"
         "class Own(Plain):\n    version = '8'\nclass Made(B):\n    version = N\n"
     )
-    monkeypatch.setattr(sweep_plan, "SUITE", tmp_path)
-    sweep_plan.names_in.cache_clear()
+    monkeypatch.setattr(versions, "SUITE", tmp_path)
+    versions.names_in.cache_clear()
     version_of.cache_clear()
     try:
         assert version_of("families.Heir.track_time") == "7"
         assert version_of("families.Own.track_time") == "8"
-        with pytest.raises(SweepError, match=r"version of families\.Made is not written out"):
+        with pytest.raises(VersionError, match=r"version of families\.Made is not written out"):
             version_of("families.Made.track_time")
     finally:
-        sweep_plan.names_in.cache_clear()
+        versions.names_in.cache_clear()
         version_of.cache_clear()
