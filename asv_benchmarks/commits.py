@@ -27,7 +27,11 @@ class GitError(RuntimeError):
 def run_git(repository: Path, *arguments: str, given: bytes = b"") -> bytes:
     """Standard output of git, whose standard input is ``given``. Raises GitError."""
     done = subprocess.run(
-        ["git", "-C", str(repository), *arguments], input=given, capture_output=True, check=False
+        # What a user's settings add to a log is no part of it.
+        ["git", "-C", str(repository), "-c", "log.showSignature=false", *arguments],
+        input=given,
+        capture_output=True,
+        check=False,
     )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()

@@ -85,3 +85,14 @@ def test_an_unknown_commit_says_so(toy) -> None:
     toy.sleeping(1, "first")
     with pytest.raises(RuntimeError, match="git log"):
         ancestry(toy.folder, "f" * 40)
+
+
+def test_a_users_settings_add_nothing_to_a_signed_commit(toy) -> None:
+    plain = toy.sleeping(1, "first")
+    headers, _, message = toy.git("cat-file", "commit", plain).partition("\n\n")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n none\n -----END PGP SIGNATURE-----"
+    made = toy.folder / "signed"
+    made.write_text(f"{headers}\n{signature}\n\n{message}\n")
+    signed = toy.git("hash-object", "-w", "-t", "commit", str(made))
+    toy.git("config", "log.showSignature", "true")
+    assert [row["hash"] for row in ancestry(toy.folder, signed)] == [signed]
