@@ -46,10 +46,14 @@ class Key(NamedTuple):
 
 
 class Series(NamedTuple):
-    """A series of any kind: its benchmark with its parameters, as asv prints them."""
+    """A series of any kind: its benchmark with its parameters, as asv prints them.
+
+    Values of another ``version`` of the benchmark mean something else.
+    """
 
     label: str
     unit: str
+    version: str | None
 
 
 def is_time_of_shape(record: Mapping[str, Any]) -> bool:
@@ -81,7 +85,7 @@ def series_of(record: Mapping[str, Any]) -> Series | None:
     if record["status"] != "ok":
         return None
     params = ", ".join(map(repr, record["params"].values()))
-    return Series(f"{record['benchmark']}({params})", record["unit"])
+    return Series(f"{record['benchmark']}({params})", record["unit"], record.get("version"))
 
 
 def load_rounds(
@@ -175,8 +179,10 @@ def newest_runs(results: Path, commit: str) -> tuple[dict[Series, float], dict[S
 
 
 def ends(rounds: Mapping[S, list[float]]) -> tuple[dict[S, float], dict[S, float]]:
-    """First and last round of each series that has two."""
+    """First and last round of each series that has two. Raises SystemExit where none has."""
     several = {key: values for key, values in rounds.items() if len(values) > 1}
+    if not several:
+        raise SystemExit("no series has two rounds, which could differ")
     first = {key: values[0] for key, values in several.items()}
     return first, {key: values[-1] for key, values in several.items()}
 

@@ -71,6 +71,7 @@ def test_two_runs_are_compared_in_series_of_every_kind(tmp_path: Path, capsys):
         write_rounds(tmp_path, run, {"host": [host]}, unit="us", protocol="host-clock")
         write_rounds(tmp_path, run, {"compile": [spills]}, unit="registers", params={})
         write_rounds(tmp_path, run, {"chunked": [None]}, status="failed")
+        write_rounds(tmp_path, run, {"memory": [host]}, unit="bytes", version=run)
     main(["agreement", str(tmp_path), "--commit", "ab", "--runs"])
     assert capsys.readouterr().out.splitlines()[2:] == [
         "| compile.time() | 0 | 2 | registers | +inf% |",
@@ -84,6 +85,9 @@ def test_a_single_run_is_held_against_itself_first_round_to_last(tmp_path: Path,
     out = capsys.readouterr().out
     assert "| control.time('toy', 2048, 1) | 2 | 2.02 | ms | +1.00% |" in out
     assert "forward" not in out  # one round cannot disagree
+    write_rounds(tmp_path / "single", "r", {"control": [2.0]})
+    with pytest.raises(SystemExit, match="no series has two rounds"):
+        main(["agreement", str(tmp_path / "single"), "--commit", "ab"])
 
 
 def test_the_newest_two_runs_are_held_against_each_other(tmp_path: Path, capsys):
