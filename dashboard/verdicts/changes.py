@@ -1,9 +1,8 @@
 """The changes in the history of series, and what explains them other than a commit.
 
 A change that coincides with another driver, torch, triton, GPU or benchmark version is
-explained by it; by another card of the same GPU only if it is no larger than cards differ,
-and if no card that measured before and after shows it too. So is one that the controls of
-the machine made as well: no commit changes their code.
+explained by it; by another card of the same GPU only if that may have made it (``cards.py``).
+So is one that the controls of the machine made too: no commit changes their code.
 """
 
 from __future__ import annotations
@@ -17,18 +16,16 @@ from math import exp, expm1, log, log1p
 import numpy as np
 
 from dashboard.models import CARD_CONDITION, Series
+from dashboard.verdicts.cards import may_be_a_cards
 from dashboard.verdicts.comparison import CONTROL_FAMILY
+from dashboard.verdicts.kinds import is_call_time
 from dashboard.verdicts.noise import Floats
 from dashboard.verdicts.points import PointNoise, point_noise
 from dashboard.verdicts.policy import Rule
 from dashboard.verdicts.steps import Step, find_steps
 
-# A control, or a card of both sides, moved along if it moved by this share of the change at
-# least.
+# A control moved along if it moved by this share of the change at least.
 _ALONG = 0.5
-
-# The clocks and the power of cards of one GPU differ by percents, not by tens of them.
-_CARDS_DIFFER = log1p(0.1)
 
 _LARGEST = 700.0
 
@@ -107,7 +104,9 @@ def find_changes(histories: Sequence[SeriesHistory]) -> list[Found]:
             changes += _exact_changes(history)
         own = steps.get(index, [])
         for step in own:
-            by_card = _is_a_cards(history, own, step)
+            by_card = may_be_a_cards(
+                _worse(history), history.cards, own, step, clocked=is_call_time(history.series)
+            )
             changes.append(_explained(history, step, controls, by_card=by_card))
     return changes
 
@@ -157,28 +156,6 @@ def _control_moves(
                 ]
             )
     return moves
-
-
-def _is_a_cards(history: SeriesHistory, steps: Sequence[Step], step: Step) -> bool:
-    """Whether another card may have made ``step``, one of the series' ``steps``.
-
-    Not where it is larger than cards differ, nor where cards that measured at both levels show
-    at least half of it.
-    """
-    if abs(step.effect) > _CARDS_DIFFER:
-        return False
-    at = steps.index(step)
-    begin = steps[at - 1].latest if at else 0
-    end = steps[at + 1].earliest if at + 1 < len(steps) else len(history.places)
-    before, after = slice(begin, step.earliest), slice(step.latest, end)
-    values, cards = _worse(history), np.array(history.cards, dtype=np.int64)
-    shifts = [
-        np.mean(values[after][cards[after] == card])
-        - np.mean(values[before][cards[before] == card])
-        for card in np.intersect1d(cards[before], cards[after])
-        if card >= 0
-    ]
-    return not shifts or float(np.mean(shifts)) / step.effect < _ALONG
 
 
 def _explained(

@@ -197,8 +197,12 @@ def test_another_protocol_explains_a_change(
 
 @pytest.mark.parametrize(
     ("cards", "explained"),
-    [("AAAAAAABBBBB", "GPU card A → B"), ("AAAABBABABBB", None)],
-    ids=["apart", "by turns"],
+    [
+        ("AAAAAAABBBBB", "GPU card A → B"),
+        ("A?AAAAABBB?B", "GPU card A → B"),
+        ("AAAABBABABBB", None),
+    ],
+    ids=["apart", "unknown", "by turns"],
 )
 def test_another_card_explains_a_change_unless_a_card_of_both_sides_shows_it(
     tmp_path: Path,
@@ -209,7 +213,8 @@ def test_another_card_explains_a_change_unless_a_card_of_both_sides_shows_it(
 ) -> None:
     made = make_history(tmp_path / "results", recipe(commits=12, factors={(FORWARD, 7): 1.05}))
     for index, card in enumerate(cards):
-        rewrite(made.rounds_file(index), lambda line, card=card: line.update(gpu_uuid=card))
+        uuid = None if card == "?" else card
+        rewrite(made.rounds_file(index), lambda line, uuid=uuid: line.update(gpu_uuid=uuid))
     ingest(tmp_path / "s.duckdb", made.results)
     changes = run(tmp_path / "s.duckdb").changes
     assert {change.found.explained_by for change in changes} == {explained}

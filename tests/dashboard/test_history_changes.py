@@ -6,40 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from level_histories import history, stepped
 from numpy.typing import NDArray
 
-from dashboard.models import CARD_CONDITION, Series
+from dashboard.models import CARD_CONDITION
 from dashboard.verdicts.changes import Condition, Found, SeriesHistory, find_changes
-from dashboard.verdicts.policy import Rule
 
 Floats = NDArray[np.float64]
-
-
-def history(
-    values: Floats,
-    name: str = "forward",
-    conditions: tuple[Condition, ...] = (),
-    cards: tuple[int, ...] = (),
-    **rule: bool,
-) -> SeriesHistory:
-    """A series measured at every third commit."""
-    series = Series(f"{name}.track", (), "m", "e", "ms", name)
-    return SeriesHistory(
-        series,
-        Rule(0.02, rule.get("higher", False), rule.get("exact", False)),
-        tuple(range(0, 3 * values.size, 3)),
-        values,
-        conditions=conditions,
-        cards=cards,
-    )
-
-
-def stepped(
-    seed: int, factor: float = 1.1, size: int = 40, at: int = 20, sigma: float = 0.002
-) -> Floats:
-    values = 10 * np.exp(sigma * np.random.default_rng(seed).standard_normal(size))
-    values[at:] *= factor
-    return values
 
 
 def one(*histories: SeriesHistory) -> Found:
@@ -106,53 +79,6 @@ def test_another_card_explains_no_change_of_an_exact_quantity() -> None:
     card, version = Condition(3, CARD_CONDITION, "one", "other"), Condition(6, "triton", "3", "4")
     found = find_changes([history(values, exact=True, conditions=(card, version))])
     assert [f.explained_by for f in found] == [None, "triton 3 → 4"]
-
-
-# The cards of forty values whose level changes in the middle.
-OTHER_CARD = Condition(60, CARD_CONDITION, "a", "b")
-APART = 20 * (0,) + 20 * (1,)
-BOTH = 19 * (0,) + (1,) + 20 * (1,)
-TURNS = 20 * (0, 1)
-
-
-def test_another_card_explains_what_no_card_of_both_levels_shows() -> None:
-    values = stepped(1, factor=1.05)
-    for cards in ((), APART, 40 * (-1,)):
-        found = one(history(values, conditions=(OTHER_CARD,), cards=cards))
-        assert found.explained_by == "GPU card a → b"
-    slow = stepped(1, factor=1.0)
-    slow[20:] *= 1.05
-    slow[25] /= 1.05  # the old card came back once, and shows nothing
-    back = (*APART[:25], 0, *APART[26:])
-    assert one(history(slow, conditions=(OTHER_CARD,), cards=back)).explained_by is not None
-
-
-@pytest.mark.parametrize("cards", [BOTH, TURNS], ids=["once", "by turns"])
-def test_another_card_does_not_explain_what_a_card_of_both_levels_shows(
-    cards: tuple[int, ...],
-) -> None:
-    found = one(history(stepped(1, factor=1.05), conditions=(OTHER_CARD,), cards=cards))
-    assert (found.first, found.explained_by) == (60, None)
-    along = (OTHER_CARD, Condition(60, "driver", "550", "560"))
-    found = one(history(stepped(1, factor=1.05), conditions=along, cards=cards))
-    assert found.explained_by == "driver 550 → 560"
-
-
-def test_a_card_of_another_level_tells_nothing_of_a_change() -> None:
-    values = stepped(1, factor=1.05)
-    values[30:] *= 1.08  # a second change, which the first card measured both sides of
-    cards = 20 * (0,) + 10 * (1,) + 10 * (0,)
-    back = Condition(90, CARD_CONDITION, "b", "a")
-    found = find_changes([history(values, conditions=(OTHER_CARD, back), cards=cards)])
-    assert [(f.first, f.explained_by) for f in found] == [
-        (60, "GPU card a → b"),
-        (90, "GPU card b → a"),
-    ]
-
-
-def test_another_card_explains_no_change_larger_than_cards_differ() -> None:
-    found = one(history(stepped(1, factor=1.4), conditions=(OTHER_CARD,), cards=APART))
-    assert found.explained_by is None
 
 
 def test_values_without_a_logarithm_are_passed_over() -> None:
