@@ -151,9 +151,10 @@ def test_a_variable_sets_the_pairs_of_a_round(
     one = figure_of(suite.Cold, tmp_path / "one" / "c")
     one.begin(package, "cpu")
     assert (asked, one.samples) == ([3, 1], (9000.0,))
-    monkeypatch.setenv(suite.VARIABLE, "none")
-    with pytest.raises(ValueError, match="LMHEAD_BENCH_PAIRS='none' is not a number of at least 1"):
-        figure_of(suite.Cold, tmp_path / "none" / "c").begin(package, "cpu")
+    for text in ("none", "0", "-1", "\u00b2"):
+        monkeypatch.setenv(suite.VARIABLE, text)
+        with pytest.raises(ValueError, match=f"PAIRS='{text}' is not a number of at least 1"):
+            figure_of(suite.Cold, tmp_path / "none" / "c").begin(package, "cpu")
 
 
 def test_the_processes_get_the_time_that_waiting_for_the_gpu_has_left(

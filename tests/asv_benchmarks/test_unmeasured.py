@@ -146,6 +146,16 @@ def test_a_merge_is_held_against_its_first_parent(
     assert found.index("root") < found.index("side") < found.index("merge"), "oldest first"
 
 
+def test_a_name_that_is_not_utf8_changes_the_kernels_too(
+    history: History, listed: Callable[..., list[str]]
+) -> None:
+    path = history.folder / "fused_lmhead" / os.fsdecode(b"\xff.py")
+    for subject, text in (("new", "a = 0"), ("changed", "a = 1"), ("told", "a = 1  # one")):
+        path.write_text(f"{text}\n")
+        history.commit(subject)
+    assert listed() == ["root", "new", "changed"]
+
+
 def test_settings_of_the_users_git_change_nothing(
     history: History, listed: Callable[..., list[str]]
 ) -> None:

@@ -35,6 +35,7 @@ def test_versions_come_from_bases_and_are_written_out(
         "from asv_benchmarks.basis import Basis as B\nN = '9'\n"
         "class Plain(B, abstract=True): pass\nclass Heir(Plain):\n    version: str\n"
         "class Own(Plain):\n    version = '8'\nclass Made(B):\n    version = N\n"
+        "class Mixed(Other, B): pass\nclass Other: pass\n"
     )
     monkeypatch.setattr(versions, "SUITE", tmp_path)
     versions.names_in.cache_clear()
@@ -42,6 +43,7 @@ def test_versions_come_from_bases_and_are_written_out(
     try:
         assert version_of("families.Heir.track_time") == "7"
         assert version_of("families.Own.track_time") == "8"
+        assert version_of("families.Mixed.track_time") == "7"
         with pytest.raises(VersionError, match=r"version of families\.Made is not written out"):
             version_of("families.Made.track_time")
     finally:
