@@ -110,7 +110,14 @@ def runs(at: Source) -> pd.DataFrame:
     """All runs, newest first, with ``place`` (machine and environment)."""
     with reading(at) as store:
         found = queries.runs(store)
-    return found.assign(place=found["machine"] + " · " + found["environment"])
+    return found.assign(place=found["machine"] + frames.BETWEEN + found["environment"])
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def measured(at: Source) -> dict[str, frozenset[str]]:
+    """The hashes of the commits with results on each machine, that of the newest run first."""
+    by_machine = runs(at).groupby("machine", sort=False)["commit"]
+    return {str(machine): frozenset(hashes) for machine, hashes in by_machine}
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

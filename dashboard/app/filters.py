@@ -16,18 +16,20 @@ _MOST_PARAMETERS = 6
 _MOST_VALUES = 500
 
 
-def place(series: pd.DataFrame, latest: str) -> pd.DataFrame:
-    """The series of the machines and environments chosen; ``latest`` at first."""
+def place(
+    series: pd.DataFrame, latest: str, wanted: Sequence[str] = (), why: state.Reason | None = None
+) -> pd.DataFrame:
+    """The series of the machines and environments chosen; at first ``latest``, or the places that
+    are ``wanted`` for what else the address asks for, and ``why``."""
     places = sorted(series["place"].unique())
     if len(places) == 1:
         st.caption(f"Machine {wording.escape(places[0])}")
         return series
-    chosen = state.choose_many(
-        "Machine · environment",
-        places,
-        state.MACHINE,
-        default=[latest if latest in places else places[0]],
-    )
+    default = [latest if latest in places else places[0]]
+    if wanted and list(wanted) != default and state.MACHINE not in st.session_state:
+        state.switch(state.MACHINE, list(wanted), why or state.Reason())
+        default = []  # Streamlit wants one of the two
+    chosen = state.choose_many("Machine · environment", places, state.MACHINE, default=default)
     return series[series["place"].isin(chosen)] if chosen else series
 
 

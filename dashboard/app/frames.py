@@ -20,6 +20,8 @@ RUN = ["machine", "environment", "commit"]
 
 
 CONTROL = naming.CONTROL
+BETWEEN = " · "
+"""Between machine and environment in the name of a place."""
 
 
 class Measure(StrEnum):
@@ -90,6 +92,11 @@ def shape_of(row: Mapping[str, Any]) -> str:
     return naming.shape_of(_name(row["model"]), whole(row["tokens"]), whole(row["tp"]), params)
 
 
+def place(machine: str, environment: str) -> str:
+    """Machine and environment in one name."""
+    return f"{machine}{BETWEEN}{environment}"
+
+
 def _name(cell: object) -> str | None:
     return str(cell) if known(cell) else None
 
@@ -103,7 +110,7 @@ def describe(series: pd.DataFrame) -> pd.DataFrame:
     ]
     out["heading"] = [wording.family_title(group) for group in out["group"]]
     out["shape"] = [shape_of(r) for r in rows]
-    out["place"] = [f"{r['machine']} · {r['environment']}" for r in rows]
+    out["place"] = [place(str(r["machine"]), str(r["environment"])) for r in rows]
     return light(out)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -38,6 +38,19 @@ def lacking(body: str, command: str) -> None:
     """What this page has no data for, and the command that would measure it."""
     st.info(body, icon=":material/info:")
     command_button("The command", f"{command}\nlmhead-perf ingest")
+
+
+def remarks(sentences: Sequence[str]) -> None:
+    """What the address asks for and the page cannot show, and so shows something else."""
+    if sentences:
+        lines = [*sentences, "What is shown instead is the page's own choice."]
+        st.warning("  \n".join(map(wording.escape, lines)), icon=":material/warning:")
+
+
+def note(sentence: str) -> None:
+    """What the page has chosen by itself; nothing where there is nothing to say."""
+    if sentence:
+        st.info(wording.escape(sentence), icon=":material/info:")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pandas as pd
 import streamlit as st
 
-from dashboard.app import data, frames, state, summary, wording
+from dashboard.app import addressed, data, frames, notices, state, summary, wording
 from dashboard.models import CheckReport
 
 _BANNERS = {
@@ -17,13 +17,37 @@ _BANNERS = {
 }
 
 
-def machine(runs: pd.DataFrame) -> str:
-    """The machine to look at: the one measured last, unless another is chosen."""
-    machines = [str(name) for name in runs["machine"].unique()]
-    if len(machines) == 1:
-        return machines[0]
-    chosen = st.selectbox("Machine", machines, key=state.RUNNER, bind="query-params", width=420)
-    return chosen or machines[0]
+def machine(at: data.Source, *commits: str) -> str:
+    """The machine to look at: the one measured last, unless another is chosen.
+
+    ``commits`` are the keys by which the address may name commits. Where it names no machine, but
+    commits that only another one measured, that one is looked at. What it names in vain is told.
+    """
+    measured = data.measured(at)
+    first = next(iter(measured))
+    named = state.asked_for(*commits)
+    asked = next(iter(state.chosen(state.RUNNER)), "")
+    # Between machines, Compare has a machine and its environment under the same key.
+    wanted = asked if asked in measured else asked.split(frames.BETWEEN)[0]
+    remarks = addressed.of_places("machine", [wanted] if wanted else [], measured)
+    chosen = first
+    if len(measured) > 1:
+        why = state.Reason()
+        if wanted not in measured:
+            wanted = addressed.machine_of(measured, named.values())
+            sentence = addressed.of_switch(measured, wanted, named)
+            why = state.Reason(tuple(named.values()), sentence)
+        if wanted not in (asked, first):
+            state.switch(state.RUNNER, wanted, why)
+        machines = list(measured)
+        chosen = (
+            st.selectbox("Machine", machines, key=state.RUNNER, bind="query-params", width=420)
+            or first
+        )
+    known = [commit.hash for commit in data.known_commits(at)]
+    notices.remarks([*remarks, *addressed.of_commits(measured, known, chosen, named)])
+    notices.note(state.switched(state.RUNNER, tuple(named.values())))
+    return chosen
 
 
 def swept_commit(at: data.Source, machine: str) -> tuple[str, str]:

@@ -7,12 +7,13 @@ here are therefore part of every permalink.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.app import charts, frames, wording
+from dashboard.app import addressed, charts, frames, wording
 from dashboard.models import Commit
 
 BENCHMARK = "benchmark"
@@ -44,7 +45,7 @@ NUMBERS = "numbers"
 LOG = "log"
 SPREADS = "spreads"
 FIGURES = "figures"
-_SHORTEST_PREFIX = 4
+_SWITCHED = "switched "
 _PREFIX = 12  # digits of a hash in the address
 PARAM = "param_"
 """Prefix of a parameter of another asv suite."""
@@ -62,7 +63,7 @@ def choose_many(
     return st.multiselect(
         label,
         list(options),
-        default=list(default),
+        default=list(default) or None,
         key=key,
         bind="query-params",
         placeholder="All",
@@ -122,10 +123,45 @@ def choose_commit(label: str, commits: Sequence[Commit], key: str, default: str)
 def named_commit(commits: Sequence[Commit], key: str) -> str | None:
     """The hash of the commit that the address names, the newest of those that it fits."""
     asked = st.query_params.get(key, "")
-    if len(asked) < _SHORTEST_PREFIX:
-        return None
-    fitting = (commit.hash for commit in reversed(commits) if commit.hash.startswith(asked))
-    return next(fitting, None)
+    found = addressed.fitting(asked, (commit.hash for commit in commits))
+    return found[-1] if found else None
+
+
+def asked_for(*keys: str) -> dict[str, str]:
+    """What the address has under some keys; those that it lacks are left out."""
+    return {key: st.query_params[key] for key in keys if key in st.query_params}
+
+
+def chosen(key: str) -> list[str]:
+    """What a bound widget is set to, else what the address has for it."""
+    value = st.session_state.get(key) or st.query_params.get_all(key)
+    return [value] if isinstance(value, str) else list(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a page chose a widget's value by itself: as long as the address has ``asked`` so."""
+
+    asked: tuple[str, ...] = ()
+    sentence: str = ""
+
+
+def switch(key: str, value: str | list[str], why: Reason) -> None:
+    """Set a bound widget before it is made, as if the address had asked for the value.
+
+    Another default would not do: an address leaves it out, and means something else once the
+    reason is gone.
+    """
+    if key not in st.session_state:  # else Streamlit itself keeps the address
+        st.query_params[key] = value
+    st.session_state[key] = value
+    st.session_state[_SWITCHED + key] = (value, why)
+
+
+def switched(key: str, asked: tuple[str, ...]) -> str:
+    """Why :func:`switch` has set what is still shown; empty where it has not."""
+    value, why = st.session_state.get(_SWITCHED + key, (None, Reason()))
+    return why.sentence if st.session_state.get(key) == value and why.asked == asked else ""
 
 
 def point() -> str | None:

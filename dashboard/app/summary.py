@@ -119,7 +119,7 @@ def cells_of(said: OfSeries) -> dict[str, Any]:
         "tokens": series.tokens,
         "tp": series.tp,
         "params": dict(series.params),
-        "place": f"{series.machine} · {series.environment}",
+        "place": frames.place(series.machine, series.environment),
     }
     cells["heading"] = wording.family_title(cells["group"])
     cells["shape"] = naming.shape_of(series.model, series.tokens, series.tp, cells["params"])

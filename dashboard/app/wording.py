@@ -199,6 +199,11 @@ def count(number: int, singular: str, plural: str | None = None) -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
 def moment(when: datetime | None) -> str:
     """``2026-03-01 14:05 UTC``."""
     return NONE if when is None else when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -107,15 +107,26 @@ def test_the_address_can_name_both_commits(
     assert "The address" not in words(app)
 
 
-@pytest.mark.parametrize("query", [{"head": 1}, {"base": 0}, {"base": 0, "head": "beef" * 3}])
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"head": 1}, "names head alone"),
+        ({"base": 0}, "names base alone"),
+        ({"base": 0, "head": "beef" * 3}, f"names head {'beef' * 3}, which is no commit"),
+    ],
+)
 def test_else_the_newest_commit_is_shown(
-    query: dict[str, Any], monkeypatch: pytest.MonkeyPatch, history: Any, history_store: Path
+    query: dict[str, Any],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    history: Any,
+    history_store: Path,
 ) -> None:
     named = {k: history.commits[v][:8] if isinstance(v, int) else v for k, v in query.items()}
     app = run_page(monkeypatch, "overview", history_store, **named)
     assert shown(app, history.commits[-1])
     assert shown(app, history.commits[-2])
-    assert "The address does not name two commits that were measured here" in words(app)
+    assert told in words(app)
 
 
 def test_of_commits_that_an_address_fits_the_newest_is_meant(

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.app import (
+    addressed,
     comparison,
     data,
     downloads,
@@ -53,13 +54,13 @@ def render() -> None:
     if mode == _MACHINES:
         _machines(at, runs)
     elif mode == _SCHEDULES:
-        _schedules(at, runs)
+        _schedules(at)
     else:
-        _commits(at, runs)
+        _commits(at)
 
 
-def _commits(at: data.Source, runs: pd.DataFrame) -> None:
-    machine = pickers.machine(runs)
+def _commits(at: data.Source) -> None:
+    machine = pickers.machine(at, state.BASE, state.HEAD)
     start = judged.default_pair(at, machine)
     if start is None:
         st.info(
@@ -202,8 +203,14 @@ def _query(verdict: SeriesVerdict, number: int, report: CheckReport) -> dict[str
 
 def _machines(at: data.Source, runs: pd.DataFrame) -> None:
     """Two machines or environments, each at its newest commit or at the newest common one."""
-    places = list(runs["place"].unique())
+    places = [str(place) for place in runs["place"].unique()]
+    asked = [*state.chosen(state.RUNNER), *state.chosen(state.OTHER)]
+    there = {*places, *runs["machine"]}
+    notices.remarks(addressed.of_places("machine and environment", asked, there))
     left, right = st.columns(2)
+    machines = [frames.place(name, "") for name in asked[:1]]  # as the other pages have it
+    if of_machine := [place for place in places if place.startswith(tuple(machines))]:
+        state.switch(state.RUNNER, of_machine[0], state.Reason())
     one = left.selectbox("One", places, key=state.RUNNER, bind="query-params") or places[0]
     others = [place for place in places if place != one]
     other = right.selectbox("Other", others, key=state.OTHER, bind="query-params") or others[0]
@@ -232,9 +239,9 @@ def _machines(at: data.Source, runs: pd.DataFrame) -> None:
     downloads.offer(table, f"machines-{commit[:8]}")
 
 
-def _schedules(at: data.Source, runs: pd.DataFrame) -> None:
+def _schedules(at: data.Source) -> None:
     """Two schedules, each at the newest commit that has it."""
-    machine = pickers.machine(runs)
+    machine = pickers.machine(at)
     measured = tuple(commit.hash for commit in data.measured_commits(at, machine))
     found = data.by_schedule(at, machine, filters.window(measured))
     options = rivals.schedules(found)

@@ -93,7 +93,7 @@ def _as_text(files: pd.DataFrame) -> pd.DataFrame:
 
 def _noise(at: data.Source) -> None:
     st.subheader("Noise", anchor=False)
-    machine = pickers.machine(data.runs(at))
+    machine = pickers.machine(at)
     measured = data.measured_commits(at, machine)[-_COMMITS:]
     found = health.spreads(at, machine, tuple(commit.hash for commit in measured))
     if found.empty:

@@ -6,7 +6,6 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.app import (
-    data,
     dots,
     downloads,
     draw,
@@ -16,6 +15,7 @@ from dashboard.app import (
     pairs,
     pickers,
     references,
+    state,
     theme,
     wording,
 )
@@ -35,7 +35,7 @@ def render() -> None:
     """Three quotients at one commit: two passes over one, with over without, by activity."""
     at = notices.require_store()
     st.header("Entropy", anchor=False)
-    machine = pickers.machine(data.runs(at))
+    machine = pickers.machine(at, state.HEAD)
     commit, remark = pickers.swept_commit(at, machine)
     if remark:
         st.caption(remark)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard.app import (
-    data,
     dots,
     downloads,
     draw,
@@ -15,6 +14,7 @@ from dashboard.app import (
     notices,
     pairs,
     pickers,
+    state,
     tables,
     theme,
     wording,
@@ -35,7 +35,7 @@ def render() -> None:
     """The ceiling first, then the tables, each with the reference PRs' figures beside it."""
     at = notices.require_store()
     st.header("Headlines", anchor=False)
-    machine = pickers.machine(data.runs(at))
+    machine = pickers.machine(at, state.HEAD)
     commit, remark = pickers.swept_commit(at, machine)
     found = pickers.points_at(at, machine, commit)
     gpu = next((str(name) for name in found["gpu"] if frames.known(name)), machine)

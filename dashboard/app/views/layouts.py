@@ -33,9 +33,8 @@ _EXPORTED = [
 def render() -> None:
     """Which model, family, measure and commit; then a map per total token count."""
     at = notices.require_store()
-    runs = data.runs(at)
     st.header("Layouts", anchor=False)
-    machine = pickers.machine(runs)
+    machine = pickers.machine(at, state.HEAD)
     everything = data.series(at)
     ours = everything[
         (everything["machine"] == machine)

@@ -40,16 +40,12 @@ def render() -> None:
     at = notices.require_store()
     runs = data.runs(at)
     st.header("Overview", anchor=False)
-    machine = pickers.machine(runs)
+    machine = pickers.machine(at, state.BASE, state.HEAD)
     head = data.latest_commit(at, machine)
     measured = data.measured_commits(at, machine)
     named = [state.named_commit(measured, key) for key in (state.BASE, state.HEAD)]
-    if not all(named) and any(key in st.query_params for key in (state.BASE, state.HEAD)):
-        st.info(
-            "The address does not name two commits that were measured here, base and head: this is "
-            "the newest.",
-            icon=":material/info:",
-        )
+    if len(asked := state.asked_for(state.BASE, state.HEAD)) == 1:
+        notices.note(f"The address names {next(iter(asked))} alone: this is the newest commit.")
     report = judged.report(at, machine, *(named if all(named) else ()))
     if isinstance(report, str):
         st.info(

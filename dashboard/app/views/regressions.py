@@ -38,7 +38,7 @@ def render() -> None:
     """Counts by state, then the open ones in full, then the others as a table."""
     at = notices.require_store()
     st.header("Regressions", anchor=False)
-    machine = pickers.machine(data.runs(at))
+    machine = pickers.machine(at)
     commits = len(data.measured_commits(at, machine))
     series = int((data.series(at)["machine"] == machine).sum())
     if not judged.quick_history(at, machine) and not st.toggle(

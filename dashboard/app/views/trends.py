@@ -23,6 +23,7 @@ from dashboard.app import (
     state,
     tables,
     theme,
+    trend_machines,
     wording,
 )
 from dashboard.app.frames import Measure
@@ -64,15 +65,18 @@ def render() -> None:
     at = notices.require_store()
     everything = data.series(at)
     runs = data.runs(at)
-    latest = f"{runs['machine'].iloc[0]} · {runs['environment'].iloc[0]}"
+    latest = str(runs["place"].iloc[0])
+    meant = trend_machines.meant(at, everything)
     with st.sidebar:
-        chosen = filters.place(everything, latest)
+        chosen = filters.place(everything, latest, meant.places, meant.why)
         chosen = filters.benchmark(chosen, everything, latest)
         chosen = filters.shape(chosen, everything)
         chosen = filters.parameters(chosen)
         chosen = filters.search(chosen)
 
     st.header("Trends", anchor=False)
+    notices.remarks(meant.remarks)
+    notices.note(state.switched(state.MACHINE, meant.why.asked))
     if chosen.empty:
         st.info("No series matches the filters. Clear one of them in the sidebar.")
         return

@@ -43,7 +43,7 @@ def render() -> None:
     """Costs over the commits, then the schedules chosen and where the choice changed."""
     at = notices.require_store()
     st.header("Compile & tuning", anchor=False)
-    machine = pickers.machine(data.runs(at))
+    machine = pickers.machine(at)
     everything = data.series(at)
     here = everything[everything["machine"] == machine]
     measured = tuple(commit.hash for commit in data.measured_commits(at, machine))

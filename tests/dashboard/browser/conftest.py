@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from dashboard.store.ingest import ingest
 
 SCREENSHOTS_VARIABLE = "LMHEAD_PERF_SCREENSHOTS"
 """Names a folder that keeps the screenshots of a test run."""
@@ -58,6 +60,22 @@ def rich_address(tools: ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
     module.write_rich_store(path)
     with tools.serving(path) as served:
         yield served
+
+
+@pytest.fixture(scope="session")
+def two_machines_served(
+    tools: ModuleType,
+    tmp_path_factory: pytest.TempPathFactory,
+    make_history: Callable[..., Any],
+    recipe: Callable[..., Any],
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The app over two synthetic machines, and the commits of the one that measured first."""
+    folder: Path = tmp_path_factory.mktemp("two")
+    older = make_history(folder / "results", recipe(machine="older"))
+    make_history(folder / "results", recipe(machine="newer", seed=1, commits=5))
+    ingest(folder / "two.duckdb", folder / "results")
+    with tools.serving(folder / "two.duckdb") as served:
+        yield served, older.commits
 
 
 @pytest.fixture

@@ -76,6 +76,26 @@ def test_a_filter_changes_the_charts_and_the_address(
     page.close()
 
 
+def test_an_address_of_another_machines_commits_keeps_showing_that_machine(
+    tools: ModuleType, browser: Any, two_machines_served: tuple[str, tuple[str, ...]]
+) -> None:
+    served, commits = two_machines_served
+    page = tools.open_page(browser, f"{served}/compare?base={commits[1][:8]}&head={commits[2][:8]}")
+    told = page.locator(MAIN).inner_text()
+    assert "Shown is older, which measured base" in told
+    assert "runner=older" in page.url
+    page.locator("[data-testid='stSelectbox']").nth(2).click()
+    page.get_by_role("option", name=commits[3][:7]).click()
+    page.wait_for_url(f"**head={commits[3][:12]}**", timeout=20_000)
+    tools.settle(page)
+    assert "runner=older" in page.url
+    page.locator("[data-testid='stSelectbox']").first.click()
+    page.get_by_role("option", name="newer").click()
+    page.get_by_text("which not newer but older measured").first.wait_for(timeout=20_000)
+    assert "runner" not in page.url, "the machine measured last goes without saying"
+    page.close()
+
+
 def point_under_mouse(page: Any) -> tuple[float, float]:
     """Move to the last of four commits: at about nine tenths of the width; its height is found."""
     page.locator(f"{CHART} :is(svg.marks, canvas.marks)").first.wait_for(timeout=20_000)
