@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from app_pages import words
 from streamlit.testing.v1 import AppTest
 
 from dashboard.app import addressed, state
+from dashboard.check import check
+from dashboard.store import open_store
 from dashboard.store.ingest import ingest
+from dashboard.verdicts import Policy
+from dashboard.verdicts.reports import render
+from dashboard.verdicts.reports.context import Context
 
 OPEN = Callable[..., AppTest]
 PLACE = "synthetic-py3.12-gpu"
@@ -145,6 +153,18 @@ def test_comparing_machines_takes_over_the_machine_of_the_other_pages(
     back = open_page("compare", two.store, runner=f"older · {PLACE}")
     assert back.selectbox(key=state.RUNNER).value == "older"
     assert not back.warning
+
+
+def test_the_links_of_a_report_open_what_it_reports(open_page: OPEN, two: Two) -> None:
+    with open_store(two.store) as store:
+        report = check(store, Policy(), base=two.older[1], head=two.older[2], machine="older")
+    text = render(report, "markdown", Context(dashboard="https://perf.example/app"))
+    (link,) = re.findall(r'href="([^"]*compare[^"]*)"', text)
+    query = parse_qs(urlsplit(html.unescape(link)).query)
+    assert query["runner"] == ["older"]
+    app = open_page("compare", two.store, **query)
+    assert [box.value for box in app.selectbox] == ["older", *two.older[1:3]]
+    assert "Shown is" not in words(app)
 
 
 MEASURED = {"a": ("aaaa1", "bbbb1"), "b": ("cccc1", "bbbb1"), "c": ("cccc1", "dddd1")}

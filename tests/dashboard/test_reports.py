@@ -202,12 +202,30 @@ def test_markdown_shows_how_to_look_closer() -> None:
     addresses = [html.unescape(found) for found in re.findall(r'href="([^"]*)"', text)]
     overall, trend = (urlsplit(address) for address in addresses)
     assert overall.path == "/app/compare"
-    assert parse_qs(overall.query) == {"base": ["a" * 40], "head": ["b" * 40]}
+    commits = {"base": ["a" * 40], "head": ["b" * 40]}
+    assert parse_qs(overall.query) == commits | {"runner": ["h200"]}
     assert trend.path == "/app/trends"
     assert parse_qs(trend.query)["machine"] == ["h200 · e"]
     outside = re.sub(r"(?s)<code>.*?</code>|```.*?```", "", text)
     assert "@team" not in outside
     assert "look closer" not in render(report(verdict(Verdict.IMPROVED)), "markdown", context())
+
+
+def test_every_machine_of_a_report_has_its_own_link() -> None:
+    found = [verdict(Verdict.REGRESSED)]
+    found += [
+        replace(v, series=replace(v.series, machine=f"lab {number}"))
+        for number in range(9)
+        for v in (verdict(Verdict.UNCHANGED),)
+    ]
+    text = render(report(*found), "markdown", context())
+    addresses = [html.unescape(found) for found in re.findall(r'href="([^"]*compare[^"]*)"', text)]
+    machines = [parse_qs(urlsplit(address).query)["runner"][0] for address in addresses]
+    assert machines == ["h200", *(f"lab {number}" for number in range(7))], "the worst first"
+    assert "and 2 further machines" in text
+    nothing = render(report(), "markdown", context())
+    assert "runner" not in nothing
+    assert "/compare?base=" in nothing
 
 
 def test_a_hostile_name_stays_inside_the_block_to_copy() -> None:

@@ -25,10 +25,20 @@ def trend_link(dashboard: str, series: Series) -> str:
     return f"{dashboard.rstrip('/')}/trends?{urlencode(chosen, errors='replace')}"
 
 
-def check_link(dashboard: str, report: CheckReport) -> str:
-    """The address of the app's Compare page with these two commits."""
-    query = urlencode({"base": report.base.hash, "head": report.head.hash})
-    return f"{dashboard.rstrip('/')}/compare?{query}"
+def check_links(dashboard: str, report: CheckReport) -> dict[str, str]:
+    """The addresses of the app's Compare page with these two commits, by machine.
+
+    The machine with the worst series first; without any series, one address that names no
+    machine, under an empty name.
+    """
+    machines = dict.fromkeys(verdict.series.machine for verdict in report.verdicts)
+    return {machine: _check_link(dashboard, report, machine) for machine in machines or [""]}
+
+
+def _check_link(dashboard: str, report: CheckReport, machine: str) -> str:
+    runner = {"runner": machine} if machine else {}
+    query = runner | {"base": report.base.hash, "head": report.head.hash}
+    return f"{dashboard.rstrip('/')}/compare?{urlencode(query, errors='replace')}"
 
 
 def measure_again(report: CheckReport, series: Series) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dashboard.models import CheckReport, Commit, Series, SeriesVerdict, Verdict
 from dashboard.verdicts.reports.context import Context
-from dashboard.verdicts.reports.links import check_link, measure_again, trend_link
+from dashboard.verdicts.reports.links import check_links, measure_again, trend_link
 from dashboard.verdicts.reports.wording import (
     acceptance,
     change,
@@ -32,6 +32,7 @@ _LONGEST_CELL = 400
 _CLOSER = 10
 _CLOSER_LIMIT = 20_000
 _RECENT = 8
+_MACHINES = 8
 
 _MARKUP = re.compile(r"""[&<>"'\\`*_{}\[\]()#!|~@$:^]""")
 # What GitHub links in rendered text even where Markdown saw nothing special.
@@ -54,9 +55,7 @@ def markdown(report: CheckReport, context: Context) -> str:
     parts.append("\n".join(f"- {escape(line)}" for line in headlines(report)))
     parts += [f"> {escape(note)}" for note in report.notes]
     if context.dashboard is not None:
-        parts.append(
-            _link("these two commits in the dashboard", check_link(context.dashboard, report))
-        )
+        parts.append(_links(check_links(context.dashboard, report)))
     closer = "\n\n".join(_closer(report, context))
     if len(closer) > _CLOSER_LIMIT:
         closer = ""
@@ -118,6 +117,17 @@ def _recent(series: Series, points: Sequence[tuple[str, float]]) -> str:
     commits = ["commit", *(code(commit[:8]) for commit, _ in points)]
     values = [escape(series.unit), *(escape(number(value)) for _, value in points)]
     return "\n".join([_cells(commits), _cells(["---"] * len(commits)), _cells(values)])
+
+
+def _links(addresses: Mapping[str, str]) -> str:
+    """Links to the two commits, one a machine."""
+    title = "these two commits in the dashboard"
+    if len(addresses) == 1:
+        return _link(title, *addresses.values())
+    shown = list(addresses.items())[:_MACHINES]
+    told = ", ".join(_link(machine, address) for machine, address in shown)
+    more = len(addresses) - len(shown)
+    return f"{title}: {told}" + (f" and {more} further machines" if more else "")
 
 
 def _link(label: str, address: str) -> str:
