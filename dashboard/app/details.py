@@ -145,21 +145,21 @@ def _rounds(at: data.Source, row: Mapping[str, Any]) -> None:
 
 
 def _commands(at: data.Source, row: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
-    commit, benchmark = str(row["commit"]), str(row["benchmark"])
+    commit, benchmark, machine = (str(row[name]) for name in ("commit", "benchmark", "machine"))
     values = data.param_values(at, int(row["series_id"]))
     st.caption("Reproduce it, in the repository, on a machine like this one:")
     if before is None:
-        st.code(reproduce.measure(benchmark, values, [commit]), language="bash", wrap_lines=True)
+        text = reproduce.measure(benchmark, values, [commit], machine)
+        st.code(text, language="bash", wrap_lines=True)
         return
-    pair = [str(before["commit"]), commit]
-    text = f"{reproduce.measure(benchmark, values, pair)}\n{reproduce.compare(*pair)}"
+    text = reproduce.again(benchmark, values, (str(before["commit"]), commit), machine)
     st.code(text, language="bash", wrap_lines=True)
     if any(entry.name == "compare" for entry in navigation.PAGES):
         navigation.link(
             "compare",
             "Compare the two commits",
             {
-                state.RUNNER: str(row["machine"]),
+                state.RUNNER: machine,
                 state.BASE: str(before["commit"]),
                 state.HEAD: commit,
             },

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dashboard.app import headlines, pairs, references, wording
+from dashboard.app import headlines, pairs, references, reproduce, wording
 
 REFERENCE_NOTE = f"Reference figures are those of {references.SOURCE}."
 
@@ -28,10 +28,11 @@ class Table:
     benchmarks: str
     note: str = ""
 
-    def command(self, commit: str) -> str:
-        """The asv command that measures it at a commit."""
+    def command(self, commit: str, machine: str | None = None) -> str:
+        """The asv command that measures it at a commit, on a machine or on the one asv knows."""
         chosen = f"python -m asv_benchmarks.tiers core --benchmarks {shlex.quote(self.benchmarks)}"
-        return f'asv run --bench "$({chosen})" {commit[:12]}^!'
+        rest = f'--bench "$({chosen})" {commit[:12]}^!'
+        return f"asv run {rest}" if machine is None else reproduce.run(rest, machine)
 
 
 def tables(points: pd.DataFrame) -> Iterator[Table]:

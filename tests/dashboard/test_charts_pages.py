@@ -92,23 +92,34 @@ def test_a_layout_of_more_ranks_is_the_same_measurement() -> None:
 
 def test_the_command_selects_one_benchmark_with_its_parameters() -> None:
     name, values = "forward.Forward.track_time", ["'kimi-k2'", "8192", "1"]
-    command = reproduce.measure(name, values, ["a" * 40, "b" * 40])
+    command = reproduce.measure(name, values, ["a" * 40, "b" * 40], "lab 1")
     before, after = command.split(" | ")
     assert shlex.split(before) == ["printf", "%s\\n", "a" * 40, "b" * 40]
     words = shlex.split(after)
     expression = words[words.index("--bench") + 1]
-    assert words[:3] == ["asv", "run", "--interleave-rounds"]
+    assert words[:5] == ["asv", "run", "--interleave-rounds", "--machine", "lab 1"]
     assert re.search(expression, "forward.Forward.track_time('kimi-k2', 8192, 1)")
     assert not re.search(expression, "forward.Forward.track_time('kimi-k2', 8192, 12)")
     assert not re.search(expression, "entropy.forward.Forward.track_time('kimi-k2', 8192, 1)")
 
 
 def test_hostile_names_stay_one_word_of_the_shell() -> None:
-    command = reproduce.measure("a.b'; rm -rf /; '", ["'$(x)'"], ["c" * 40])
+    command = reproduce.measure("a.b'; rm -rf /; '", ["'$(x)'"], ["c" * 40], "$(m)", 7)
     words = shlex.split(command)
-    assert words[:2] == ["asv", "run"]
-    assert len(words) == 6
+    assert words[:4] == ["asv", "run", "--machine", "$(m)"]
+    assert words[words.index("--attribute") + 1] == "rounds=7"
+    assert len(words) == 10
     assert words[-1] == "c" * 40 + "^!"
+
+
+def test_what_is_measured_again_is_loaded_before_it_is_judged() -> None:
+    text = reproduce.again("a.b", [], ("a" * 40, "b" * 40), "lab")
+    lines = [shlex.split(line) for line in text.splitlines()]
+    assert [line[0:2] for line in lines[1:]] == [
+        ["lmhead-perf", "ingest"],
+        ["lmhead-perf", "check"],
+    ]
+    assert lines[2][2:] == ["--base", "a" * 40, "--head", "b" * 40, "--machine", "lab"]
 
 
 def test_rates_count_the_products_that_cannot_be_avoided() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import html
 import json
 import re
@@ -198,7 +199,7 @@ def test_markdown_shows_how_to_look_closer() -> None:
     found = verdict(Verdict.REGRESSED)
     text = render(report(found, verdict(Verdict.UNCHANGED)), "markdown", context())
     assert '<img alt="history" src="https://img.example/a.png?x=1&amp;y=2">' in text
-    assert f"```sh\n{measure_again(report(), found.series)}\n```" in text
+    assert f"```sh\n{measure_again(report(), found)}\n```" in text
     addresses = [html.unescape(found) for found in re.findall(r'href="([^"]*)"', text)]
     overall, trend = (urlsplit(address) for address in addresses)
     assert overall.path == "/app/compare"
@@ -235,8 +236,8 @@ def test_a_hostile_name_stays_inside_the_block_to_copy() -> None:
     (fence,) = set(re.findall(r"^`{3,}(?=sh$)", text, re.MULTILINE))
     assert len(fence) == 4
     assert text.count(f"\n{fence}") == 2
-    command = measure_again(report(), found.series)
-    assert shlex.split(command)[9:11] == ["--bench", f"^{re.escape(name)}$"]
+    words = shlex.split(measure_again(report(), found))
+    assert words[words.index("--bench") + 1] == f"^{re.escape(name)}$"
 
 
 def test_the_link_is_what_the_app_asks_for() -> None:
@@ -262,13 +263,39 @@ def test_the_link_is_what_the_app_asks_for() -> None:
 def test_the_command_selects_the_series_by_asvs_name(
     params: tuple[tuple[str, str], ...], called: str
 ) -> None:
-    command = measure_again(report(), Series("forward.F.track", params, "m", "e", "ms"))
+    series = Series("forward.F.track", params, "m", "e", "ms")
+    command = measure_again(report(), SeriesVerdict(series, Verdict.REGRESSED, "because"))
     words = shlex.split(command)
     assert words[:4] == ["printf", "%s\\n", "a" * 40, "b" * 40]
     expression = words[words.index("--bench") + 1]
     assert re.search(expression, called)
     assert not re.search(expression, called + "x")
     assert not re.search(expression, called.replace("F", "G"))
+
+
+def test_the_command_measures_on_the_machine_and_as_many_rounds_as_would_settle_it() -> None:
+    found = verdict(Verdict.REGRESSED)
+    words = shlex.split(measure_again(report(), found))
+    assert words[words.index("--machine") + 1] == "h200"
+    assert "--attribute" not in words
+    unsure = replace(found, verdict=Verdict.INCONCLUSIVE, rounds_needed=43)
+    for shown in (
+        measure_again(report(), unsure),
+        json.loads(render(report(unsure), "json"))["series"][0]["reproduce"],
+    ):
+        words = shlex.split(shown)
+        assert words[words.index("--attribute") + 1] == "rounds=43"
+
+
+def test_asv_understands_the_options_of_the_command() -> None:
+    run = pytest.importorskip("asv.commands.run")
+    parser = argparse.ArgumentParser()
+    run.Run.setup_arguments(parser.add_subparsers())
+    unsure = replace(verdict(Verdict.INCONCLUSIVE), rounds_needed=43)
+    words = shlex.split(measure_again(report(), unsure))
+    asked = parser.parse_args(words[words.index("asv") + 1 :])
+    assert (asked.machine, asked.attribute, asked.range) == ("h200", {"rounds": 43}, "HASHFILE:-")
+    assert asked.interleave_rounds
 
 
 def test_json_is_as_its_schema_says() -> None:

@@ -67,7 +67,8 @@ def _commits(at: data.Source) -> None:
             "One commit has been measured on this machine; a second one makes a comparison. "
             "Measure one and ingest its results:"
         )
-        st.code("asv run HEAD^!\nlmhead-perf ingest", language="bash")
+        command = reproduce.run("HEAD^!", machine)
+        st.code(f"{command}\nlmhead-perf ingest", language="bash")
         return
     measured = data.measured_commits(at, machine)
     left, right = st.columns(2)
@@ -191,9 +192,14 @@ def _one(at: data.Source, report: CheckReport, verdict: SeriesVerdict) -> None:
         "trends", "Its history", _query(verdict, number, report), ":material/show_chart:"
     )
     values = data.param_values(at, number)
-    pair = [report.base.hash, report.head.hash]
-    text = reproduce.measure(verdict.series.benchmark, values, pair)
-    notices.command_button("Measure it again", f"{text}\n{reproduce.compare(*pair)}")
+    text = reproduce.again(
+        verdict.series.benchmark,
+        values,
+        (report.base.hash, report.head.hash),
+        verdict.series.machine,
+        verdict.rounds_needed,
+    )
+    notices.command_button("Measure it again", text)
 
 
 def _query(verdict: SeriesVerdict, number: int, report: CheckReport) -> dict[str, Any]:

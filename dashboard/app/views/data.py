@@ -13,6 +13,7 @@ from dashboard.app import (
     health,
     notices,
     pickers,
+    reproduce,
     spread,
     state,
     tables,
@@ -100,7 +101,7 @@ def _noise(at: data.Source) -> None:
         notices.lacking(
             "No series of this machine has several rounds of one commit, so its noise is unknown. "
             "Take several rounds of the newest commit:",
-            "asv run --append-samples HEAD^!",
+            reproduce.run("--append-samples HEAD^!", machine),
         )
         return
     wide = int((found["spread"] > _WIDE).sum())

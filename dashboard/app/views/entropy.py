@@ -15,6 +15,7 @@ from dashboard.app import (
     pairs,
     pickers,
     references,
+    reproduce,
     state,
     theme,
     wording,
@@ -48,6 +49,7 @@ def render() -> None:
         ("two_pass", "forward_entropy"),
         [(1.0, "equal"), (references.COMBINED_MEDIAN, "reference PRs' median, H100")],
         commit,
+        machine,
     )
     _section(
         found,
@@ -56,8 +58,9 @@ def render() -> None:
         ("forward_entropy", "forward"),
         [(1.0, "free")],
         commit,
+        machine,
     )
-    _differentiable(found, commit)
+    _differentiable(found, commit, machine)
 
 
 def _section(
@@ -67,6 +70,7 @@ def _section(
     families: tuple[str, str],
     marks: list[tuple[float, str]],
     commit: str,
+    machine: str,
 ) -> None:
     st.subheader(title, anchor=False)
     both = pairs.quotients(found, *families)
@@ -77,7 +81,7 @@ def _section(
                 f"{wording.family_title(families[0])} and {wording.family_title(families[1])} "
                 "measured on one card of this machine. Measure them:"
             ),
-            f"asv run {commit[:12]}^!",
+            reproduce.run(f"{commit[:12]}^!", machine),
         )
         return
     values = both["y"].astype(float)
@@ -127,7 +131,7 @@ def _times(value: float) -> str:
     return f"{value:.3f}{wording.TIMES}"
 
 
-def _differentiable(found: pairs.Families, commit: str) -> None:
+def _differentiable(found: pairs.Families, commit: str, machine: str) -> None:
     title = "Differentiable entropy by activity"
     st.subheader(title, anchor=False)
     both = pairs.quotients(found, "two_pass_backward", "forward_backward_entropy")
@@ -145,8 +149,11 @@ def _differentiable(found: pairs.Families, commit: str) -> None:
                 f"rows on this machine. {cited} The suite's benchmarks of activity measure it, at "
                 "a commit that has both passes:"
             ),
-            'asv run --bench "$(python -m asv_benchmarks.tiers full --benchmarks activity)" '
-            f"{commit[:12]}^!",
+            reproduce.run(
+                '--bench "$(python -m asv_benchmarks.tiers full --benchmarks activity)" '
+                f"{commit[:12]}^!",
+                machine,
+            ),
         )
         return
     st.caption(

@@ -14,6 +14,7 @@ from dashboard.app import (
     notices,
     pairs,
     pickers,
+    reproduce,
     state,
     tables,
     theme,
@@ -46,12 +47,12 @@ def render() -> None:
         )
     )
     families = pairs.families(found)
-    _ceiling(families, commit)
+    _ceiling(families, commit, machine)
     for table in headline_tables.cited(found, families):
-        _table(table, commit)
+        _table(table, commit, machine)
 
 
-def _ceiling(found: pairs.Families, commit: str) -> None:
+def _ceiling(found: pairs.Families, commit: str, machine: str) -> None:
     st.subheader("Distance to the ceiling", anchor=False)
     ratios = headlines.ceiling(found)
     if ratios.empty:
@@ -60,7 +61,7 @@ def _ceiling(found: pairs.Families, commit: str) -> None:
                 f"{wording.short_hash(commit)} has no benchmark with a control of the same shape "
                 "that one card of this machine measured. Measure both:"
             ),
-            f"asv run {commit[:12]}^!",
+            reproduce.run(f"{commit[:12]}^!", machine),
         )
         return
     st.caption(
@@ -94,11 +95,12 @@ def _ceiling(found: pairs.Families, commit: str) -> None:
     )
 
 
-def _table(table: headline_tables.Table, commit: str) -> None:
+def _table(table: headline_tables.Table, commit: str, machine: str) -> None:
     st.subheader(table.title, anchor=False)
     if table.frame.empty:
         notices.lacking(
-            wording.escape(f"Not measured at this commit: {table.lacks}."), table.command(commit)
+            wording.escape(f"Not measured at this commit: {table.lacks}."),
+            table.command(commit, machine),
         )
         return
     tables.written(table.frame)

@@ -14,6 +14,7 @@ from dashboard.app import (
     layouts,
     notices,
     pickers,
+    reproduce,
     state,
     theme,
     wording,
@@ -22,6 +23,7 @@ from dashboard.app.frames import Measure
 
 _FIRST_FAMILIES = ("forward_entropy", "forward_backward", "forward")
 _HOVER = (("local", "measured as"), ("took", "time"), ("relative", "shown"), ("n", "rounds"))
+_EVERYTHING = '--bench "$(python -m asv_benchmarks.tiers full)"'
 _ROWS = [f"CP {cp}" for cp in layouts.SPLITS]
 _COLUMNS = [f"TP {tp}" for tp in layouts.SPLITS]
 _EXPORTED = [
@@ -46,7 +48,7 @@ def render() -> None:
         notices.lacking(
             "No series here has a model, tokens and a TP size, so there is no layout to show. "
             "The project's own suite measures them:",
-            'asv run --bench "$(python -m asv_benchmarks.tiers full)"',
+            reproduce.run(_EVERYTHING, machine),
         )
         return
     family, model, measure, commit = _choices(at, ours, machine)
@@ -60,14 +62,14 @@ def render() -> None:
                 f"{wording.family_title(family)} of {model} has no value of this measure at "
                 f"{wording.short_hash(commit)}. Choose another commit or measure, or measure it:"
             ),
-            f'asv run --bench "$(python -m asv_benchmarks.tiers full)" {commit[:12]}^!',
+            reproduce.run(f"{_EVERYTHING} {commit[:12]}^!", machine),
         )
         return
     if layouts.is_sparse(unfolded):
         group = ours[ours["group"] == family]
         partners = ours[ours["group"] == frames.CONTROL]
         shown = data.trend(at, frames.ids(group), frames.ids(partners), measure, (commit,), None)
-        _shapes(layouts.shapes(shown), shown, measure, model)
+        _shapes(layouts.shapes(shown), shown, measure, model, machine)
     else:
         _maps(unfolded, found, measure)
 
@@ -93,7 +95,9 @@ def _family_rank(family: str) -> tuple[int, str]:
     return (_FIRST_FAMILIES.index(family) if first else len(_FIRST_FAMILIES), family)
 
 
-def _shapes(found: pd.DataFrame, points: pd.DataFrame, measure: Measure, model: str) -> None:
+def _shapes(
+    found: pd.DataFrame, points: pd.DataFrame, measure: Measure, model: str, machine: str
+) -> None:
     """One map of all models, while too few layouts are measured for maps of TP × CP."""
     ordered = found.sort_values("order", kind="stable")
     column = "took" if measure is Measure.ABSOLUTE else "relative"
@@ -105,9 +109,7 @@ def _shapes(found: pd.DataFrame, points: pd.DataFrame, measure: Measure, model: 
             "measures the others:"
         )
     )
-    notices.command_button(
-        "The command", 'asv run --bench "$(python -m asv_benchmarks.tiers full)"'
-    )
+    notices.command_button("The command", reproduce.run(_EVERYTHING, machine))
     drawn = heatmaps.heat(
         ordered.assign(shown=ordered[column]),
         rows=sorted(ordered["row"].unique()),

@@ -117,9 +117,9 @@ def _group(at: data.Source, group: Group) -> None:
     first = group.changes[0].series
     number = data.series_id(at, summary.series_key(group.changes[0]))
     values = [] if number is None else data.param_values(at, number)
-    pair = [group.after.hash, group.commit.hash]
+    pair = (group.after.hash, group.commit.hash)
     st.caption("Reproduce the worst one, in the repository, on a machine like this one:")
-    text = f"{reproduce.measure(first.benchmark, values, pair)}\n{reproduce.compare(*pair)}"
+    text = reproduce.again(first.benchmark, values, pair, first.machine)
     st.code(text, language="bash", wrap_lines=True)
     st.caption("Accept it: copy into the file that `acknowledged` in `[tool.lmhead-perf]` names.")
     st.code(regressions.entry(group, "your name"), language="toml")

@@ -19,6 +19,7 @@ from dashboard.app import (
     notices,
     palette,
     pickers,
+    reproduce,
     state,
     tables,
     theme,
@@ -48,18 +49,21 @@ def render() -> None:
     here = everything[everything["machine"] == machine]
     measured = tuple(commit.hash for commit in data.measured_commits(at, machine))
     commits = filters.window(measured)
-    _costs(at, here[here["family"] == _FAMILY], commits)
+    _costs(at, here[here["family"] == _FAMILY], commits, machine)
     _schedules(at, machine, commits)
 
 
-def _costs(at: data.Source, compiled: pd.DataFrame, commits: tuple[str, ...]) -> None:
+def _costs(at: data.Source, compiled: pd.DataFrame, commits: tuple[str, ...], machine: str) -> None:
     st.subheader("What a first call costs", anchor=False)
     if compiled.empty:
         notices.lacking(
             "No compile benchmark has been measured on this machine: cold and warm starts, buckets "
             "and compilations are unknown. The suite's family of that name measures them, at a "
             "commit that has it:",
-            'asv run --bench "$(python -m asv_benchmarks.tiers core --benchmarks compile)" HEAD^!',
+            reproduce.run(
+                '--bench "$(python -m asv_benchmarks.tiers core --benchmarks compile)" HEAD^!',
+                machine,
+            ),
         )
         return
     points = data.trend(at, frames.ids(compiled), (), Measure.ABSOLUTE, commits, _MOST_POINTS)
@@ -123,7 +127,7 @@ def _schedules(at: data.Source, machine: str, commits: tuple[str, ...]) -> None:
         notices.lacking(
             "No measurement on this machine tells which schedule was chosen. Commits that have "
             "`fused_lmhead.describe_schedule` are recorded with it:",
-            "asv run HEAD^!",
+            reproduce.run("HEAD^!", machine),
         )
         return
     now = found[found["latest"]]

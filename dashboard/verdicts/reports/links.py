@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from dashboard.models import CheckReport, Series
+from dashboard.models import CheckReport, Series, SeriesVerdict
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 # Other characters may be written as escapes.
@@ -41,17 +42,37 @@ def _check_link(dashboard: str, report: CheckReport, machine: str) -> str:
     return f"{dashboard.rstrip('/')}/compare?{urlencode(query, errors='replace')}"
 
 
-def measure_again(report: CheckReport, series: Series) -> str:
-    """The shell command that measures one series at both commits, taking turns."""
+def measure_again(report: CheckReport, verdict: SeriesVerdict) -> str:
+    """The shell command that measures one series at both commits, taking turns.
+
+    It takes as many rounds as the verdict says would settle it.
+    """
+    series = verdict.series
     called = re.escape(series.benchmark)
     if series.params:
         called += rf"\({', '.join(_pattern(value) for _, value in series.params)}\)"
     expression = f"^{called}$"
-    commits = " ".join(shlex.quote(commit.hash) for commit in (report.base, report.head))
-    return (
-        f"printf '%s\\n' {commits} | asv run --interleave-rounds --record-samples "
-        f"--bench {shlex.quote(expression)} HASHFILE:-"
-    )
+    commits = (report.base.hash, report.head.hash)
+    return asv_run(expression, commits, series.machine, verdict.rounds_needed)
+
+
+def asv_run(
+    expression: str, commits: Sequence[str], machine: str, rounds: int | None = None
+) -> str:
+    """The shell command that measures what ``expression`` fits at some commits, which take turns
+    round by round, so that they can be told apart best.
+
+    asv is told the machine: it knows it by that name, and files the results under it. ``rounds``
+    takes the place of what the benchmarks say themselves.
+    """
+    options = ["--machine", machine, "--record-samples"]
+    if rounds is not None:
+        options += ["--attribute", f"rounds={rounds}"]
+    options += ["--bench", expression]
+    if len(commits) == 1:
+        return shlex.join(["asv", "run", *options, f"{commits[0]}^!"])
+    run = shlex.join(["asv", "run", "--interleave-rounds", *options, "HASHFILE:-"])
+    return f"printf '%s\\n' {shlex.join(commits)} | {run}"
 
 
 def _pattern(value: str) -> str:

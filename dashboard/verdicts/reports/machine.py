@@ -87,7 +87,7 @@ def _series(report: CheckReport, verdict: SeriesVerdict, context: Context) -> di
         "reason": verdict.reason,
         "acknowledged": series in context.acknowledged,
         "acknowledgement": acknowledgement(context.acknowledged.get(series)),
-        "reproduce": measure_again(report, series),
+        "reproduce": measure_again(report, verdict),
         "link": None if context.dashboard is None else trend_link(context.dashboard, series),
     }
 

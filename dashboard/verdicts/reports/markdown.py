@@ -95,9 +95,10 @@ def _subject(side: str, commit: Commit) -> str:
 
 def _closer(report: CheckReport, context: Context) -> list[str]:
     """A fold for each of the worst regressions: its chart, its page, and how to measure it."""
-    worst = [v.series for v in report.verdicts if v.verdict is Verdict.REGRESSED][:_CLOSER]
+    worst = [v for v in report.verdicts if v.verdict is Verdict.REGRESSED][:_CLOSER]
     folds = []
-    for series in worst:
+    for verdict in worst:
+        series = verdict.series
         lines = [f"<details><summary>look closer: {code(series.label)}</summary>"]
         if series in context.images:
             lines.append(f'<img alt="history" src="{html.escape(context.images[series])}">')
@@ -107,7 +108,7 @@ def _closer(report: CheckReport, context: Context) -> list[str]:
             lines.append(
                 _link("its history in the dashboard", trend_link(context.dashboard, series))
             )
-        lines += ["measure it again:", _block(measure_again(report, series)), "</details>"]
+        lines += ["measure it again:", _block(measure_again(report, verdict)), "</details>"]
         folds.append("\n\n".join(lines))
     return folds
 
