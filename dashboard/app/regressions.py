@@ -1,8 +1,8 @@
-"""The history's changes for the worse, sorted into what still has to be done; no streamlit.
+"""The history's changes, sorted into what still has to be done and what was gained; no streamlit.
 
-A change is *fixed* once later changes of its series have undone it, *explained* where
-something beside the code changed at the same commit, *acknowledged* where an entry accepts
-it, else *open*.
+A change is *explained* where something beside the code changed at the same commit. Any other
+one for the better is *improved*; for the worse it is *fixed* once later changes of its series
+have undone it, *acknowledged* where an entry accepts it, else *open*.
 """
 
 from __future__ import annotations
@@ -21,17 +21,21 @@ _UNDONE = 0.01
 
 
 class State(StrEnum):
-    """What has become of a change for the worse."""
+    """What has become of a change."""
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
     EXPLAINED = "explained"
     FIXED = "fixed"
+    IMPROVED = "improved"
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All changes for the worse of one state that came with one commit, worst first."""
+    """All changes of one state and direction that came with one commit, the largest first.
+
+    ``after`` is the last commit before the largest.
+    """
 
     state: State
     after: Commit
@@ -39,9 +43,9 @@ class Group:
     changes: tuple[Change, ...]
 
     @property
-    def worst(self) -> float | None:
-        """The largest ratio; ``None`` where no change has one."""
-        return max((c.found.ratio for c in self.changes if c.found.ratio), default=None)
+    def largest(self) -> float | None:
+        """The ratio of the largest change; ``None`` where no change has one."""
+        return next((c.found.ratio for c in self.changes if c.found.ratio), None)
 
     @property
     def suspects(self) -> list[Commit]:
@@ -56,7 +60,8 @@ class Group:
 
 
 def groups(report: HistoryReport) -> list[Group]:
-    """The changes for the worse by state and commit, the latest commit first."""
+    """The changes for the worse by state and commit, open ones by the commit before as well; the
+    latest commit first."""
     later: dict[object, list[Change]] = {}
     for change in report.changes:
         later.setdefault(change.series, []).append(change)
@@ -64,26 +69,35 @@ def groups(report: HistoryReport) -> list[Group]:
     for change in report.changes:
         if change.found.worse:
             state = _state(change, later[change.series])
-            found.setdefault((state, change.after.hash, change.commit.hash), []).append(change)
-    made = [
-        Group(state, members[0].after, members[0].commit, tuple(_worst_first(members)))
-        for (state, _, _), members in found.items()
-    ]
-    made.sort(key=lambda group: group.commit.position or 0, reverse=True)
-    return made
+            # The command that takes an open one again is of two commits.
+            after = change.after.hash if state is State.OPEN else ""
+            found.setdefault((state, after, change.commit.hash), []).append(change)
+    return _grouped((state, members) for (state, *_), members in found.items())
 
 
-def improvements(report: HistoryReport) -> list[tuple[Commit, list[Change]]]:
-    """The changes for the better by commit, the latest first."""
-    found: dict[Commit, list[Change]] = {}
+def improvements(report: HistoryReport) -> list[Group]:
+    """The changes for the better by commit, the latest first; explained ones apart."""
+    found: dict[tuple[State, str], list[Change]] = {}
     for change in report.changes:
         if not change.found.worse:
-            found.setdefault(change.commit, []).append(change)
-    return sorted(found.items(), key=lambda item: item[0].position or 0, reverse=True)
+            explained = change.found.explained_by is not None
+            state = State.EXPLAINED if explained else State.IMPROVED
+            found.setdefault((state, change.commit.hash), []).append(change)
+    return _grouped((state, members) for (state, _), members in found.items())
 
 
-def _worst_first(changes: Iterable[Change]) -> Sequence[Change]:
-    return sorted(changes, key=lambda change: change.found.ratio or 0.0, reverse=True)
+def _grouped(found: Iterable[tuple[State, Sequence[Change]]]) -> list[Group]:
+    made = []
+    for state, members in found:
+        ordered = sorted(members, key=_size, reverse=True)
+        made.append(Group(state, ordered[0].after, ordered[0].commit, tuple(ordered)))
+    return sorted(made, key=lambda group: group.commit.position or 0, reverse=True)
+
+
+def _size(change: Change) -> float:
+    """How large a change is, whichever its direction; what has no ratio is smallest."""
+    ratio = change.found.ratio
+    return abs(log(ratio)) if ratio else 0.0
 
 
 def _state(change: Change, of_series: Sequence[Change]) -> State:

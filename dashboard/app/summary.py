@@ -96,9 +96,9 @@ def _size(verdict: SeriesVerdict) -> str:
     return wording.ratio_and_change(verdict.ratio)
 
 
-def title(verdict: SeriesVerdict) -> str:
+def title(said: OfSeries) -> str:
     """``Forward + entropy, nemotron-super · 8,192 tokens · TP 1``."""
-    row = cells_of(verdict)
+    row = cells_of(said)
     return ", ".join(part for part in (row["heading"], row["shape"]) if part)
 
 

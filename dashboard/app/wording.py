@@ -225,6 +225,14 @@ def short_hash(commit: str) -> str:
     return commit[:7]
 
 
+_CARD = re.compile(r"\b(GPU-[0-9a-f]{8})-[0-9a-f-]+")
+
+
+def short_cards(text: str) -> str:
+    """``text`` with the UUIDs of cards in it cut to ``GPU-44319026``, which tells them apart."""
+    return _CARD.sub(r"\1", text)
+
+
 _TILE = ("block_m", "block_n", "block_k")
 _SCHEDULE_WORDS = {"num_warps": "warps", "num_stages": "stages", "group_m": "group"}
 

@@ -231,7 +231,11 @@ def test_the_entry_to_copy_acknowledges_the_regression(
     app = open_page("regressions", rich_store)
     counts = {metric.label: metric.value for metric in app.metric}
     assert (counts["▲ open"], counts["✓ acknowledged"]) == ("0", "32")
-    assert "why this is accepted (your name)" in written(app)[0]["Because"].iloc[0]
+    label = app.expander[0].label.replace("\\", "")
+    assert label.startswith("✓ acknowledged: +15")
+    commit = label.split(" at ")[1].split()[0]
+    opened = open_page("regressions", rich_store, **{f"worse_acknowledged_{commit}": "true"})
+    assert "why this is accepted (your name)" in words(opened)
 
 
 def test_data_names_rejected_files(open_page: OPEN, rich_store: Path) -> None:
@@ -315,6 +319,7 @@ def test_a_change_of_an_exact_figure_is_told_however_small(
     slower = {("forward.Forward.track_time", 2): 1.0001}
     made = make_history(tmp_path / "results", recipe(commits=4, noise=0.0, factors=slower))
     ingest(tmp_path / "s.duckdb", made.results)
-    told = words(open_page("regressions", tmp_path / "s.duckdb"))
+    app = open_page("regressions", tmp_path / "s.duckdb")
+    told = " ".join(box.label for box in app.expander).replace("\\", "")
     assert "+0.01 %" in told
     assert "±0.0 %" not in told

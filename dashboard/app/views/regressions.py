@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from dashboard.app import (
@@ -17,14 +16,13 @@ from dashboard.app import (
     reproduce,
     state,
     summary,
-    tables,
     wording,
 )
 from dashboard.app.regressions import Group, State
-from dashboard.history import Change, HistoryReport
 
 _MOST_OPEN = 10
 _MOST_SERIES = 8
+_MOST_REST = 30
 _MOST_SUSPECTS = 12
 _SIGNS = {
     State.OPEN: ("▲", "open", "Slower and nobody has said why."),
@@ -32,10 +30,11 @@ _SIGNS = {
     State.EXPLAINED: ("≠", "explained", "Something beside the code changed at the same commit."),
     State.FIXED: ("▼", "fixed", "A later commit has undone it."),
 }
+_IMPROVED = "▼"
 
 
 def render() -> None:
-    """Counts by state, then the open ones in full, then the others as a table."""
+    """Counts by state, then the open ones in full, then the others to be opened."""
     at = notices.require_store()
     st.header("Regressions", anchor=False)
     machine = pickers.machine(at)
@@ -68,8 +67,13 @@ def render() -> None:
         count = sum(len(group.changes) for group in found if group.state is kind)
         column.metric(f"{sign} {word}", count, border=True, help=explained)
     _open(at, [group for group in found if group.state is State.OPEN])
-    _rest([group for group in found if group.state is not State.OPEN])
-    _improvements(report)
+    _rest(
+        at,
+        "Acknowledged, explained and fixed",
+        "worse",
+        [group for group in found if group.state is not State.OPEN],
+    )
+    _rest(at, "Changes for the better", "better", regressions.improvements(report))
 
 
 def _open(at: data.Source, groups: list[Group]) -> None:
@@ -77,16 +81,42 @@ def _open(at: data.Source, groups: list[Group]) -> None:
         st.success("No open regression.", icon=":material/check_circle:")
         return
     for index, group in enumerate(groups[:_MOST_OPEN]):
-        size = wording.level_change(group.worst) if group.worst is not None else "changed"
-        count = wording.count(len(group.changes), "series", "series")
-        title = f"▲ {size} in {count} at {wording.commit_title(group.commit)}"
-        with st.expander(wording.escape(title), expanded=index == 0):
+        with st.expander(wording.escape(_title(group)), expanded=index == 0):
             _group(at, group)
     if len(groups) > _MOST_OPEN:
         st.caption(f"{len(groups) - _MOST_OPEN} older ones: `lmhead-perf history` lists them all.")
 
 
+def _title(group: Group) -> str:
+    """``▲ +4.3 % in Forward and 2 more series at 3e5b35f Make it fast``."""
+    sign, word, _ = _SIGNS.get(group.state, (_IMPROVED, "", ""))
+    size = wording.level_change(group.largest) if group.largest is not None else "changed"
+    first, *others = group.changes
+    where = summary.cells_of(first)["heading"] if others else summary.title(first)
+    if others:
+        where += f" and {wording.count(len(others), 'more series', 'more series')}"
+    state = "" if group.state in (State.OPEN, State.IMPROVED) else f"{word}: "
+    return f"{sign} {state}{size} in {where} at {wording.commit_title(group.commit)}"
+
+
 def _group(at: data.Source, group: Group) -> None:
+    """An open regression: who made it, its series, how to take it again and how to accept it."""
+    _made_by(group)
+    if group.authors:
+        st.markdown("**Who to ask**  \n" + wording.escape(", ".join(group.authors)))
+    _series(at, group)
+    first = group.changes[0].series
+    number = data.series_id(at, summary.series_key(group.changes[0]))
+    values = [] if number is None else data.param_values(at, number)
+    pair = (group.after.hash, group.commit.hash)
+    st.caption("Reproduce the worst one, in the repository, on a machine like this one:")
+    text = reproduce.again(first.benchmark, values, pair, first.machine)
+    st.code(text, language="bash", wrap_lines=True)
+    st.caption("Accept it: copy into the file that `acknowledged` in `[tool.lmhead-perf]` names.")
+    st.code(regressions.entry(group, "your name"), language="toml")
+
+
+def _made_by(group: Group) -> None:
     suspects = group.suspects
     told = [
         f"{details.linked(commit.hash)} {wording.escape(commit.subject or '')} "
@@ -98,9 +128,11 @@ def _group(at: data.Source, group: Group) -> None:
     st.markdown(f"**{heading}**  \n" + "  \n".join(told))
     if left_out:
         st.caption(f"{left_out} earlier ones are left out.")
-    if group.authors:
-        st.markdown("**Who to ask**  \n" + wording.escape(", ".join(group.authors)))
-    st.markdown("**Series**, worst first; each opens its step")
+
+
+def _series(at: data.Source, group: Group) -> None:
+    """The series that changed, each a link to its step."""
+    st.markdown("**Series**, the largest change first; each opens its step")
     for change in group.changes[:_MOST_SERIES]:
         cells = summary.cells_of(change)
         ratio = change.found.ratio
@@ -114,60 +146,38 @@ def _group(at: data.Source, group: Group) -> None:
         navigation.link("trends", wording.escape(label), query)
     if len(group.changes) > _MOST_SERIES:
         st.caption(f"{len(group.changes) - _MOST_SERIES} more series.")
-    first = group.changes[0].series
-    number = data.series_id(at, summary.series_key(group.changes[0]))
-    values = [] if number is None else data.param_values(at, number)
-    pair = (group.after.hash, group.commit.hash)
-    st.caption("Reproduce the worst one, in the repository, on a machine like this one:")
-    text = reproduce.again(first.benchmark, values, pair, first.machine)
-    st.code(text, language="bash", wrap_lines=True)
-    st.caption("Accept it: copy into the file that `acknowledged` in `[tool.lmhead-perf]` names.")
-    st.code(regressions.entry(group, "your name"), language="toml")
 
 
-def _rest(groups: list[Group]) -> None:
+def _rest(at: data.Source, heading: str, key: str, groups: list[Group]) -> None:
+    """What needs no work, a closed box each: what explains it or who made it, and its series.
+
+    ``key`` begins the names that the boxes have in the address.
+    """
     if not groups:
         return
-    st.subheader("Acknowledged, explained and fixed", anchor=False)
-    tables.written(
-        pd.DataFrame(
-            {
-                "State": [" ".join(_SIGNS[group.state][:2]) for group in groups],
-                "Commit": [wording.short_hash(group.commit.hash) for group in groups],
-                "Subject": [group.commit.subject or wording.NONE for group in groups],
-                "Series": [len(group.changes) for group in groups],
-                "Worst": [wording.level_change(group.worst) for group in groups],
-                "Because": [_because(group) for group in groups],
-            }
-        )
-    )
+    st.subheader(heading, anchor=False)
+    for group in groups[:_MOST_REST]:
+        name = f"{key}_{group.state.value}_{wording.short_hash(group.commit.hash)}"
+        opened = state.opened(wording.escape(_title(group)), name)
+        if opened is None:
+            continue
+        with opened:
+            if reasons := _reasons(group):
+                st.markdown("**Because**  \n" + "  \n".join(map(wording.escape, reasons)))
+            if group.state in (State.FIXED, State.IMPROVED):
+                _made_by(group)
+            _series(at, group)
+    if len(groups) > _MOST_REST:
+        left_out = len(groups) - _MOST_REST
+        st.caption(f"{left_out} older ones: `lmhead-perf history` lists them all.")
 
 
-def _improvements(report: HistoryReport) -> None:
-    better = regressions.improvements(report)
-    if not better:
-        return
-    st.subheader("Changes for the better", anchor=False)
-    tables.written(
-        pd.DataFrame(
-            {
-                "Commit": [wording.short_hash(commit.hash) for commit, _ in better],
-                "Subject": [commit.subject or wording.NONE for commit, _ in better],
-                "Commits in question": [len(changes[0].suspects) for _, changes in better],
-                "Series": [len(changes) for _, changes in better],
-                "Best change": [_best(changes) for _, changes in better],
-            }
-        )
-    )
-
-
-def _best(changes: list[Change]) -> str:
-    ratios = [change.found.ratio for change in changes if change.found.ratio is not None]
-    return wording.level_change(min(ratios)) if ratios else wording.NONE
-
-
-def _because(group: Group) -> str:
-    first = group.changes[0]
-    if first.acknowledged is not None:
-        return f"{first.acknowledged.reason} ({first.acknowledged.author})"
-    return first.found.explained_by or wording.NONE
+def _reasons(group: Group) -> list[str]:
+    """Who accepted the changes and why, or what explains them; each reason once."""
+    said = []
+    for change in group.changes:
+        if change.acknowledged is not None:
+            said.append(f"{change.acknowledged.reason} ({change.acknowledged.author})")
+        elif change.found.explained_by is not None:
+            said.append(wording.short_cards(change.found.explained_by))
+    return list(dict.fromkeys(said))
