@@ -14,7 +14,7 @@ import pytest
 from app_pages import links, words
 from streamlit.testing.v1 import AppTest
 
-from dashboard.app import regressions
+from dashboard.app import judged, regressions
 from dashboard.app.regressions import State
 from dashboard.history import Change, HistoryReport
 from dashboard.models import Commit, Series
@@ -127,3 +127,22 @@ def test_what_is_explained_says_by_what(
     assert label.startswith("≠ explained: −10")  # noqa: RUF001
     assert "no commit changes its code" in words(app)
     assert "Made by" not in words(app)
+
+
+def test_a_history_is_as_large_as_what_was_measured_of_it(
+    open_page: OPEN,
+    tmp_path: Path,
+    make_history: Callable[..., Any],
+    recipe: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sweep at one commit makes a history wide, not large."""
+    made = make_history(tmp_path / "results", recipe(commits=6))
+    for place in range(5):
+        made.keep_only(place, [FORWARD])
+    ingest(tmp_path / "s.duckdb", made.results)
+    measured = 5 * 2 + 6
+    monkeypatch.setattr(judged, "_QUICK_POINTS", measured)
+    assert not open_page("regressions", tmp_path / "s.duckdb").toggle
+    monkeypatch.setattr(judged, "_QUICK_POINTS", measured - 1)
+    assert len(open_page("regressions", tmp_path / "s.duckdb").toggle) == 1
