@@ -14,20 +14,16 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from dashboard.app import frames, wording
+from dashboard.app import commit_axis, frames, wording
 from dashboard.app.frames import Measure
 from dashboard.app.palette import DASHES, MOST_LINES, SHAPES, Palette
 
 POINT_SELECTION = "point"
 """The name of the selection of a clicked point; its field is ``key``."""
 
-# The datasets of a trend.
-_POINTS, _MARKS, _STEPS = "points", "marks", "steps"
+_POINTS = "points"  # a dataset, beside those of the signs
 _GLYPHS = {"failed": "✕", "skipped": "◇"}
 
-# Hashes on the axis turn beyond the first number, and beyond the second some are left out.
-_TILT_FROM = 4
-_THIN_FROM = 14
 # Beyond so many commits the bands alone show the intervals.
 _MOST_BARS = 40
 
@@ -77,25 +73,6 @@ def tooltip(measure: Measure) -> list[alt.Tooltip]:
     return [alt.Tooltip(f"{name}:N", title=title) for name, title in fields]
 
 
-def _x(order: Sequence[str]) -> alt.X:
-    tilted = len(order) > _TILT_FROM
-    return alt.X(
-        "tick:O",
-        title=None,
-        scale=alt.Scale(domain=list(order), paddingOuter=0.3),
-        axis=alt.Axis(
-            labelAngle=-45 if tilted else 0,
-            labelAlign="right" if tilted else "center",
-            labelFont="monospace",
-            labelFontSize=11,
-            labelLimit=90,
-            labelOverlap="greedy" if len(order) > _THIN_FROM else False,
-            grid=False,
-            ticks=True,
-        ),
-    )
-
-
 def trend(
     frame: pd.DataFrame,
     *,
@@ -136,9 +113,9 @@ def trend(
     data["line_index"] = data["line"].map({name: index for index, name in enumerate(names)})
     datasets = {_POINTS: data}
     if marks is not None and not marks.empty:
-        datasets[_MARKS] = marks
+        datasets[commit_axis.CHANGES] = marks
     if steps is not None and not steps.empty:
-        datasets[_STEPS] = steps[["tick", "sign", "worse", "said"]]
+        datasets[commit_axis.STEPS] = steps[["tick", "sign", "worse", "said"]]
     spec = copy.deepcopy(
         _template(
             names,
@@ -214,7 +191,7 @@ def _template(
         alt.Y(f"{name}:Q", title=unit or None, scale=scale, axis=axis) for name in ("y", "y_low")
     )
     # Streamlit's theme gives every mark a tooltip of raw fields; only points shall have theirs.
-    base = alt.Chart().encode(x=_x(order), tooltip=alt.TooltipValue(None))
+    base = alt.Chart().encode(x=commit_axis.axis(order), tooltip=alt.TooltipValue(None))
     ok = base.transform_filter("datum.state == 'ok' && isValid(datum.y)")
     spread = ok.transform_filter("isValid(datum.y_low) && isValid(datum.y_high)")
     shapes = alt.Scale(domain=list(names), range=list(SHAPES[: len(names)]))
@@ -244,10 +221,10 @@ def _template(
         # A band needs two commits; the bar shows the interval of a single one as well.
         bars = spread.mark_rule(opacity=0.75, strokeWidth=1.5, clip=True)
         layers.insert(1, bars.encode(y=y_low, y2=alt.Y2("y_high:Q"), color=colour))
-    if _MARKS in datasets:
-        layers = [*_change_marks(order, palette), *layers]
-    if _STEPS in datasets:
-        layers.append(_step_marks(order, palette))
+    if commit_axis.CHANGES in datasets:
+        layers = [*commit_axis.changes(order, palette), *layers]
+    if commit_axis.STEPS in datasets:
+        layers.append(commit_axis.steps(order, palette))
     if chosen is not None:
         layers.append(
             ok.transform_filter(alt.datum.key == chosen)
@@ -292,27 +269,3 @@ def _template(
     return dict(
         alt.LayerChart(data=alt.NamedData(name=_POINTS), layer=layers).to_dict(validate=False)
     )
-
-
-def _step_marks(order: Sequence[str], palette: Palette) -> alt.Chart:
-    """A sign at the foot of each commit where a level changed."""
-    signs = alt.Chart(alt.NamedData(name=_STEPS)).encode(
-        x=_x(order),
-        y=alt.value("height"),
-        text=alt.Text("sign:N"),
-        color=alt.ColorValue(palette.good, condition={"test": "datum.worse", "value": palette.bad}),
-        tooltip=[alt.Tooltip("tick:N", title="commit"), alt.Tooltip("said:N", title="step")],
-    )
-    drawn: alt.Chart = signs.mark_text(fontSize=14, fontWeight="bold", dy=-8)
-    return drawn
-
-
-def _change_marks(order: Sequence[str], palette: Palette) -> list[alt.Chart]:
-    """A dashed line with a diamond at the top for each commit of the marks."""
-    said = alt.Chart(alt.NamedData(name=_MARKS)).encode(
-        x=_x(order), tooltip=[alt.Tooltip("tick:N", title="commit"), alt.Tooltip("change:N")]
-    )
-    return [
-        said.mark_rule(color=palette.muted, strokeDash=[2, 3], strokeWidth=1.5),
-        said.mark_text(text="◆", color=palette.unsure, fontSize=13, dy=8).encode(y=alt.value(0)),
-    ]
