@@ -26,6 +26,7 @@ _GLYPHS = {"failed": "✕", "skipped": "◇"}
 
 # Beyond so many commits the bands alone show the intervals.
 _MOST_BARS = 40
+_POINT, _HOLE = 52, 13  # square pixels
 
 _CHANGE = "datum.value == 1 ? '0%' : format(datum.value - 1, '+.3~%')"
 _FORMAT = {
@@ -60,6 +61,7 @@ def tooltip(measure: Measure) -> list[alt.Tooltip]:
         ("step", "to point before"),
         ("n", "rounds"),
         ("clock", "SM clock"),
+        ("card", "card"),
         ("power", "power"),
         ("heat", "temperature"),
         ("throttle", "clock events"),
@@ -105,7 +107,7 @@ def trend(
     """
     data = frame[
         [t.shorthand.split(":")[0] for t in tooltip(measure)]
-        + ["state", "why", "key", "y", "y_low", "y_high"]
+        + ["state", "why", "key", "elsewhere", "y", "y_low", "y_high"]
     ].assign(line=frame[line].astype(str))
     data[["y", "y_low", "y_high"]] = data[["y", "y_low", "y_high"]].astype(float) * factor
     low, high = (end * factor for end in limits)
@@ -129,6 +131,7 @@ def trend(
             frozenset(datasets),
             measure in frames.RATIOS and low <= 1 <= high,
             len(order) <= _MOST_BARS,
+            bool(data["elsewhere"].any()),
             chosen,
         )
     )
@@ -157,13 +160,14 @@ def _template(
     datasets: frozenset[str],
     has_one: bool,
     has_bars: bool,
+    has_others: bool,
     chosen: str | None,
 ) -> dict[str, Any]:
     """What like panels have in common: Altair takes far longer than filling in the rest.
 
     ``states`` are the glyphs needed; ``has_one`` tells whether 1 is marked, ``has_bars`` whether
-    each point has a bar for its interval beside the band. The y domain and
-    the height of the glyphs are to be filled in.
+    each point has a bar for its interval beside the band, ``has_others`` whether any was measured
+    on another card. The y domain and the height of the glyphs are to be filled in.
     """
     hues = alt.Scale(domain=list(names), range=list(palette.lines[: len(names)]))
     # Legends of one domain merge, and vanish where one channel has none: all have the same.
@@ -213,10 +217,16 @@ def _template(
             .encode(y=y, color=colour)
             for index in range(len(names))
         ),
-        ok.mark_point(size=52, filled=True, opacity=1, clip=True).encode(
+        ok.mark_point(size=_POINT, filled=True, opacity=1, clip=True).encode(
             y=y, color=colour, shape=shape
         ),
     ]
+    if has_others:
+        # A hole, so that legend and line stay as they are.
+        holes = ok.transform_filter("datum.elsewhere").mark_point(
+            size=_HOLE, filled=True, opacity=1, clip=True
+        )
+        layers.append(holes.encode(y=y, color=alt.ColorValue(palette.paper)))
     if has_bars:
         # A band needs two commits; the bar shows the interval of a single one as well.
         bars = spread.mark_rule(opacity=0.75, strokeWidth=1.5, clip=True)

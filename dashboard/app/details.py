@@ -34,6 +34,7 @@ _CONDITIONS = {
     "heat": "temperature",
     "throttle": "clock events",
     "versions": "versions",
+    "card": "card",
     "place": "machine",
     "taken": "measured",
 }
@@ -77,7 +78,7 @@ def _commit(at: data.Source, row: Mapping[str, Any], before: Mapping[str, Any] |
         st.caption("The first measured point shown of this series.")
     else:
         step = wording.change(_quotient(row, before))
-        same = marks.differences(before, row, marks.CONDITIONS)
+        same = marks.differences(before, row, marks.CONDITIONS | marks.CARD)
         lines = [
             f"{step} against {before['tick']} ({before['shown_value']}), the point before.",
             "Changed beside the code: " + ("; ".join(same) or "nothing that was recorded") + ".",

@@ -208,7 +208,8 @@ def hover(frame: pd.DataFrame, measure: Measure = Measure.CONTROL) -> pd.DataFra
     """``frame`` with the text columns that a point shows under the mouse, ``state`` and ``key``.
 
     Expects ``y`` (see :class:`Measure`). ``step`` compares with the series'
-    measured point before.
+    measured point before; ``elsewhere`` says that another card than the series' usual one
+    measured.
     """
     out = light(frame)
     filled = out.groupby("series_id", sort=False)["y"].ffill()
@@ -233,6 +234,8 @@ def hover(frame: pd.DataFrame, measure: Measure = Measure.CONTROL) -> pd.DataFra
     out["step"] = [wording.change(number(s)) for s in out["y"] / previous]
     out["why"] = [text(r["reason"]) for r in rows]
     out["n"] = [text(whole(r["rounds"])) for r in rows]
+    out["card"] = [wording.short_cards(text(r["gpu_uuid"])) for r in rows]
+    out["elsewhere"] = on_another_card(out)
     out["versions"] = [
         f"driver {text(r['driver'])} · torch {text(r['torch'])} · triton {text(r['triton'])}"
         for r in rows
@@ -241,6 +244,18 @@ def hover(frame: pd.DataFrame, measure: Measure = Measure.CONTROL) -> pd.DataFra
     for name in ("clock", "power", "heat", "throttle"):
         out[name] = conditions[name] if len(out) else pd.Series(dtype="object")
     return light(out)
+
+
+def on_another_card(points: pd.DataFrame) -> pd.Series:
+    """Whether a point was measured on another card than most of its series' points here are; of
+    cards with equally many the latest's is the usual one."""
+    known = points[points["value"].notna() & points["gpu_uuid"].notna()]
+    counts = known.groupby(["series_id", "gpu_uuid"], sort=False)["rank"].agg(["size", "max"])
+    usual = (
+        counts.sort_values(["size", "max"]).reset_index().groupby("series_id")["gpu_uuid"].last()
+    )
+    same = points["gpu_uuid"].eq(points["series_id"].map(usual))
+    return points["gpu_uuid"].notna() & ~same
 
 
 def limits(frame: pd.DataFrame, *, log: bool, include: float | None = None) -> tuple[float, float]:

@@ -11,6 +11,8 @@ import pandas as pd
 from dashboard.app import frames, summary, wording
 from dashboard.history import HistoryReport
 
+CARD = {"card": "GPU card"}
+"""Not among the conditions that a chart marks: its points show it themselves."""
 CONDITIONS = {
     "gpu": "GPU",
     "driver": "driver",
@@ -30,6 +32,16 @@ def differences(
         for name, title in names.items()
         if frames.known(before[name]) and frames.known(after[name]) and before[name] != after[name]
     ]
+
+
+def card_caption(points: pd.DataFrame) -> str:
+    """What hollow points are; nothing where there are none (see ``frames.hover``)."""
+    if not points["elsewhere"].any():
+        return ""
+    return (
+        "Hollow points are of another GPU card than most of their line: cards of one model differ "
+        "by percents."
+    )
 
 
 def changes(points: pd.DataFrame) -> pd.DataFrame:
@@ -65,7 +77,7 @@ def steps(report: HistoryReport, numbers: Mapping[summary.SeriesKey, int]) -> pd
         size = wording.change(change.found.ratio)
         told = [f"{size} ({wording.ratio_interval(change.found.low, change.found.high)})"]
         if change.found.explained_by is not None:
-            told.append(f"explained by {change.found.explained_by}")
+            told.append(f"explained by {wording.short_cards(change.found.explained_by)}")
         accepted = change.acknowledged
         if accepted is not None:
             told.append(f"acknowledged by {accepted.author}: {accepted.reason}")

@@ -30,6 +30,7 @@ _POINT_COLUMNS = {
     "state": "Status",
     "why": "Reason",
     "clock": "SM clock",
+    "card": "Card",
     "power": "Power",
     "heat": "Temperature",
     "throttle": "Clock events",
@@ -44,7 +45,7 @@ _POINT_COLUMNS = {
 _RAW = [
     "benchmark", "heading", "shape", "machine", "environment", "commit", "commit_date", "value",
     "low", "high", "unit", "y", "y_low", "y_high", "rounds", "status", "reason", "started_at",
-    "schedule",
+    "schedule", "gpu_uuid",
 ]  # fmt: skip
 _TABLES = ("by commit", "every point", "the commits")
 _ROW = 36

@@ -168,9 +168,10 @@ def _summary(points: pd.DataFrame, measure: Measure) -> str:
         parts.append(f"✕ {wording.count(failed, 'failed measurement')}.")
     if skipped:
         parts.append(f"◇ {wording.count(skipped, 'skipped measurement')}.")
+    parts.append(marks.card_caption(points))
     parts.append("▲ ▼ are changes of level, ◆ a change of something beside the code.")
     parts.append("Click a point for its commit, rounds and the command that measures it again.")
-    return " ".join(parts)
+    return " ".join(filter(None, parts))
 
 
 def _draw(
