@@ -14,7 +14,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from dashboard.app import commit_axis, frames, wording
+from dashboard.app import commit_axis, frames, log_ticks, wording
 from dashboard.app.frames import Measure
 from dashboard.app.palette import DASHES, MOST_LINES, SHAPES, Palette
 
@@ -135,12 +135,15 @@ def trend(
             chosen,
         )
     )
+    ticks = log_ticks.between(low, high) if log else []
     # A failure has no value: its mark stands near the bottom, whatever the scale.
     floor = low * (high / low) ** 0.07 if log else low + (high - low) * 0.07
     for layer in spec["layer"]:
         y = layer["encoding"].get("y", {})
         if "scale" in y:
             y["scale"]["domain"] = [low, high]
+            if log:
+                y["axis"]["values"] = ticks
         if "datum" in y:
             y["datum"] = floor
     heading = {"text": title, "anchor": "start", "fontSize": 13, "limit": 330, "offset": 8}
@@ -167,7 +170,8 @@ def _template(
 
     ``states`` are the glyphs needed; ``has_one`` tells whether 1 is marked, ``has_bars`` whether
     each point has a bar for its interval beside the band, ``has_others`` whether any was measured
-    on another card. The y domain and the height of the glyphs are to be filled in.
+    on another card. The y domain, the ticks of a logarithmic one and the height of the glyphs are
+    to be filled in.
     """
     hues = alt.Scale(domain=list(names), range=list(palette.lines[: len(names)]))
     # Legends of one domain merge, and vanish where one channel has none: all have the same.

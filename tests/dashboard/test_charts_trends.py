@@ -10,14 +10,52 @@ from typing import Any
 import pandas as pd
 import pytest
 from app_pages import charted, charts_of, words
+from hypothesis import given
+from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard.app import frames, wording
+from dashboard.app import frames, log_ticks, wording
 from dashboard.store import open_store, queries
 from dashboard.store.ingest import ingest
 
 OPEN = Callable[..., AppTest]
 FORWARD = "forward"
+
+
+@given(st.floats(1e-9, 1e9), st.floats(1.001, 1e6))
+def test_a_logarithmic_axis_has_enough_labels_and_not_too_many(low: float, span: float) -> None:
+    high = low * span
+    ticks = log_ticks.between(low, high)
+    assert 4 <= len(ticks) <= 18
+    assert ticks == sorted(set(ticks))
+    assert low * (1 - 1e-9) <= ticks[0]
+    assert ticks[-1] <= high * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [
+        (0.9, 2.1, [1.0, 1.25, 1.5, 1.75, 2.0]),
+        (3.8, 6.6, [4.0, 4.5, 5.0, 5.5, 6.0, 6.5]),
+        (0.02, 0.9, [0.02, 0.05, 0.1, 0.2, 0.5]),
+        (0.5, 5000, [1.0, 10.0, 100.0, 1000.0]),
+        (2.0, 2.0, [2.0]),
+    ],
+)
+def test_labels_are_round(low: float, high: float, wanted: list[float]) -> None:
+    assert log_ticks.between(low, high) == wanted
+
+
+def test_the_logarithmic_panels_of_a_page_have_those_labels(
+    open_page: OPEN, rich_store: Path
+) -> None:
+    app = open_page("trends", rich_store, benchmark="forward_entropy", scale="log")
+    for chart in charts_of(app):
+        axes = [y for layer in chart["layer"] if (y := layer["encoding"].get("y", {})).get("scale")]
+        low, high = axes[0]["scale"]["domain"]
+        assert all(y["axis"]["values"] == log_ticks.between(low, high) for y in axes)
+    straight = open_page("trends", rich_store, benchmark="forward_entropy")
+    assert '"values"' not in json.dumps([c["layer"][1]["encoding"] for c in charts_of(straight)])
 
 
 def cards(*names: str | None) -> pd.DataFrame:
