@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from dashboard.app import frames, relations, summary
+from dashboard.app import frames, relations, spans, summary
 from dashboard.app.frames import Measure
 from dashboard.check import newest
 from dashboard.models import Commit
@@ -177,7 +177,8 @@ def trend(
     most: int | None,
     against: str | None = None,
 ) -> pd.DataFrame:
-    """The points of some series with what ``measure`` shows (see :func:`relations.measured`).
+    """The points of some series with what ``measure`` shows (see :func:`relations.measured`), as
+    far up and down as their rounds go (see :mod:`spans`).
 
     ``against`` is the commit that :attr:`Measure.COMMIT` relates to.
     """
@@ -189,7 +190,8 @@ def trend(
         partners = points(at, control_ids, shown)
     elif measure is Measure.COMMIT and against is not None:
         partners = points(at, series_ids, (against,))
-    return relations.measured(found, measure, partners)
+    drawn = relations.measured(spans.of_rounds(found), measure, spans.of_rounds(partners))
+    return spans.stored(drawn)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Reading histories…")

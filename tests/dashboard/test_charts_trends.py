@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from app_pages import charted, charts_of, words
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard.app import frames, log_ticks, wording
+from dashboard.app import frames, log_ticks, spans, wording
 from dashboard.store import open_store, queries
 from dashboard.store.ingest import ingest
 
@@ -56,6 +57,74 @@ def test_the_logarithmic_panels_of_a_page_have_those_labels(
         assert all(y["axis"]["values"] == log_ticks.between(low, high) for y in axes)
     straight = open_page("trends", rich_store, benchmark="forward_entropy")
     assert '"values"' not in json.dumps([c["layer"][1]["encoding"] for c in charts_of(straight)])
+
+
+def points(*rounds: list[float]) -> pd.DataFrame:
+    """A value for each list of rounds, with the interval that the store gives it."""
+    made = []
+    for values in rounds:
+        middle = float(np.median(values)) if values else 5.0
+        half = 0.5
+        if len(values) > 1:
+            deviation = float(np.std(values, ddof=1)) / len(values) ** 0.5
+            half = {2: 12.706204736174694, 3: 4.302652729749462}[len(values)] * deviation
+        ends = {"low": middle - half, "high": middle + half}
+        made.append({"value": middle, **ends, "rounds": len(values) or None})
+    return pd.DataFrame(made)
+
+
+def test_two_rounds_reach_as_far_as_they_lie_apart() -> None:
+    drawn = spans.of_rounds(points([92.4, 89.8], [90.0, 91.0, 92.0], [90.0], []))
+    assert list(drawn.loc[0, ["low", "high"]]) == pytest.approx([89.8, 92.4])
+    assert list(drawn.loc[1, ["low", "high"]]) == list(
+        points([90.0, 91.0, 92.0])[["low", "high"]].iloc[0]
+    )
+    assert drawn.loc[2, ["low", "high"]].isna().all(), "a round says nothing of the next one"
+    assert list(drawn.loc[3, ["low", "high"]]) == [4.5, 5.5], "asv's own, of another suite"
+    # What is saved is what the store has.
+    assert spans.stored(drawn).equals(points([92.4, 89.8], [90.0, 91.0, 92.0], [90.0], []))
+
+
+def test_of_two_rounds_without_two_values_nothing_is_claimed() -> None:
+    odd = points([90.0, 91.0]).assign(low=80.0, high=95.0)  # asv's own interval
+    assert spans.of_rounds(odd)[["low", "high"]].isna().all().all()
+
+
+@pytest.mark.parametrize(
+    ("rounds", "told"),
+    [
+        (([1.0, 2.0, 3.0],), "Bands and bars are 95 % intervals of the value over its rounds."),
+        (([1.0, 2.0],), "Bands and bars are the two rounds of each value."),
+        (([1.0],), "A value of a single round has none."),
+        (([],), "Bands and bars are asv's own 99 % intervals."),
+        (
+            ([1.0, 2.0, 3.0], [1.0, 2.0], [1.0]),
+            "Bands and bars are 95 % intervals of the value over its rounds, of two rounds the two "
+            "themselves. A value of a single round has none.",
+        ),
+    ],
+)
+def test_the_caption_says_what_the_bars_are(rounds: tuple[list[float], ...], told: str) -> None:
+    assert spans.caption(points(*rounds)) == told
+
+
+def test_a_page_draws_two_rounds_where_they_are(
+    open_page: OPEN, store_of: Callable[..., Path]
+) -> None:
+    store = store_of(rounds=2)
+    asked = {"benchmark": FORWARD, "model": "nemotron-super", "show": "absolute"}
+    app = open_page("trends", store, **asked)
+    drawn = next(frame for frame in charted(app) if "y_low" in frame)
+    with open_store(store) as opened:
+        described = queries.series(opened)
+        (number,) = described["series_id"][
+            (described["family"] == FORWARD) & (described["model"] == "nemotron-super")
+        ]
+        for _, row in drawn.iterrows():
+            commit = str(row["key"]).split("@")[1]
+            taken = queries.rounds(opened, int(number), commit)["value"]
+            assert [row["y_low"], row["y_high"]] == pytest.approx([taken.min(), taken.max()])
+    assert "Bands and bars are the two rounds of each value." in words(app)
 
 
 def cards(*names: str | None) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from dashboard.app import (
     measures,
     notices,
     palette,
+    spans,
     state,
     tables,
     theme,
@@ -160,10 +161,7 @@ def _summary(points: pd.DataFrame, measure: Measure) -> str:
     failed = int((points["state"] == "failed").sum())
     skipped = int((points["state"] == "skipped").sum())
     parts = [f"{series} over {commits}, in graph order. {_EXPLAINED[measure]}"]
-    if points["rounds"].fillna(0).gt(0).any():
-        parts.append("Bands and bars are 95 % intervals of the value over its rounds.")
-    elif points["low"].notna().any():
-        parts.append("Bands and bars are asv's own 99 % intervals.")
+    parts.append(spans.caption(points))
     if failed:
         parts.append(f"✕ {wording.count(failed, 'failed measurement')}.")
     if skipped:

@@ -20,6 +20,7 @@ from dashboard.app import (
     palette,
     pickers,
     reproduce,
+    spans,
     state,
     tables,
     theme,
@@ -78,7 +79,13 @@ def _costs(at: data.Source, compiled: pd.DataFrame, commits: tuple[str, ...], ma
     if timed.any() and not timed.all():
         chosen = state.choose_one("Over the commits", _FIGURES, state.FIGURES)
     drawn = points[timed] if chosen == _FIGURES[0] and timed.any() else points[~timed]
-    st.caption("Each in its own unit. Click a point for its details.")
+    told = [
+        "Each in its own unit.",
+        spans.caption(drawn),
+        marks.card_caption(drawn),
+        "Click a point for its details.",
+    ]
+    st.caption(" ".join(filter(None, told)))
     lines = list(dict.fromkeys(drawn["shape"]))[: palette.MOST_LINES]
     order = frames.tick_order(drawn)
     panels = [(str(name), part) for name, part in drawn.groupby("heading", sort=False)]
