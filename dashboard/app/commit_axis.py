@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from dashboard.app import wording
 from dashboard.app.palette import Palette
 
 CHANGES, STEPS = "marks", "steps"
@@ -42,7 +43,13 @@ def steps(order: Sequence[str], palette: Palette) -> alt.Chart:
         x=axis(order),
         y=alt.value("height"),
         text=alt.Text("sign:N"),
-        color=alt.ColorValue(palette.good, condition={"test": "datum.worse", "value": palette.bad}),
+        color=alt.ColorValue(
+            palette.good,
+            condition=[
+                {"test": f"datum.sign == '{wording.EXPLAINED}'", "value": palette.muted},
+                {"test": "datum.worse", "value": palette.bad},
+            ],
+        ),
         tooltip=[alt.Tooltip("tick:N", title="commit"), alt.Tooltip("said:N", title="step")],
     )
     drawn: alt.Chart = signs.mark_text(fontSize=14, fontWeight="bold", dy=-8)

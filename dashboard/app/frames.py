@@ -35,6 +35,8 @@ class Measure(StrEnum):
     CEILING = "share of ceiling"
 
 
+_FOOT = 0.1  # of an axis
+
 RATIOS = (Measure.CONTROL, Measure.FIRST, Measure.COMMIT)
 NEED_CONTROL = (Measure.CONTROL, Measure.CEILING)
 LOWER_IS_WORSE = (Measure.RATE, Measure.CEILING)
@@ -283,6 +285,15 @@ def limits(frame: pd.DataFrame, *, log: bool, include: float | None = None) -> t
     tight = 0.06 * max(abs(low), abs(high)) or 1.0
     pad = max(0.1 * (high - low), (tight - (high - low)) / 2)
     return (max(low - pad, 0.0) if least >= 0 else low - pad), high + pad
+
+
+def with_a_foot(ends: tuple[float, float], *, log: bool) -> tuple[float, float]:
+    """The ends of :func:`limits` with room for signs below the lowest value."""
+    low, high = ends
+    if log:
+        return low / (high / low) ** _FOOT, high
+    lower = low - _FOOT * (high - low)
+    return (max(lower, 0.0) if low >= 0 else lower), high
 
 
 def _finite(values: pd.Series, log: bool) -> pd.Series:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from dashboard.app import frames, summary, wording
-from dashboard.history import HistoryReport
+from dashboard.history import Change, HistoryReport
 
 CARD = {"card": "GPU card"}
 """Not among the conditions that a chart marks: its points show it themselves."""
@@ -81,10 +81,18 @@ def steps(report: HistoryReport, numbers: Mapping[summary.SeriesKey, int]) -> pd
         accepted = change.acknowledged
         if accepted is not None:
             told.append(f"acknowledged by {accepted.author}: {accepted.reason}")
-        worse = change.found.worse
-        sign = "✓" if accepted is not None else ("▲" if worse else "▼")
-        rows.append((number, change.commit.hash, sign, worse, "; ".join(told)))
+        rows.append(
+            (number, change.commit.hash, _sign(change), change.found.worse, "; ".join(told))
+        )
     return pd.DataFrame(rows, columns=_STEP_COLUMNS)
+
+
+def _sign(change: Change) -> str:
+    if change.acknowledged is not None:
+        return "✓"
+    if change.found.explained_by is not None:
+        return wording.EXPLAINED
+    return "▲" if change.found.worse else "▼"
 
 
 def at_ticks(found: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:

@@ -81,6 +81,8 @@ VERDICTS: dict[Verdict, tuple[str, str]] = {
     Verdict.IMPROVED: ("▼", "improved"),
     Verdict.UNCHANGED: ("=", "unchanged"),
 }
+EXPLAINED = VERDICTS[Verdict.NOT_COMPARABLE][0]
+"""The sign of what something beside the code explains."""
 
 
 def verdict_words(verdict: Verdict) -> str:

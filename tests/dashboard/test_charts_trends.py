@@ -169,6 +169,25 @@ def test_points_of_another_card_are_hollow_and_name_it(
     assert "GPU-44319026" in set(app.dataframe[0].value["Card"])
 
 
+def test_a_step_that_something_else_explains_has_a_sign_of_its_own(
+    open_page: OPEN, tmp_path: Path, make_history: Callable[..., Any], recipe: Any
+) -> None:
+    faster = {(f"{name}.track_time", 3): 0.9 for name in ("forward.Forward", "control.Control")}
+    slower = {("entropy.ForwardEntropy.track_time", 4): 1.3}
+    made = make_history(tmp_path / "results", recipe(commits=8, factors=faster | slower))
+    ingest(tmp_path / "s.duckdb", made.results)
+    asked = {"model": "nemotron-super", "show": "absolute"}
+    signs = {}
+    for name in (FORWARD, "forward_entropy"):
+        app = open_page("trends", tmp_path / "s.duckdb", benchmark=name, **asked)
+        drawn = [frame for frame in charted(app) if "said" in frame]
+        signs[name] = [(row["sign"], row["tick"]) for row in drawn[0].to_dict("records")]
+    assert signs == {
+        FORWARD: [("≠", made.commits[3][:7])],
+        "forward_entropy": [("▲", made.commits[4][:7])],
+    }
+
+
 def test_the_details_of_a_point_tell_a_change_of_card(
     open_page: OPEN, tmp_path: Path, make_history: Callable[..., Any], recipe: Any
 ) -> None:
@@ -191,3 +210,32 @@ def test_uuids_of_cards_are_cut_where_they_are_told() -> None:
 def test_lists_read_as_people_write_them() -> None:
     said = [wording.listed(names) for names in ([], ["a"], ["a", "b"], ["a", "b", "c"])]
     assert said == ["", "a", "a and b", "a, b and c"]
+
+
+def test_signs_have_room_below_the_lowest_value() -> None:
+    assert frames.with_a_foot((2.0, 3.0), log=False) == pytest.approx((1.9, 3.0))
+    assert frames.with_a_foot((0.05, 3.0), log=False) == (0.0, 3.0), "no time is below 0"
+    low, high = frames.with_a_foot((1.0, 1024.0), log=True)
+    assert (low, high) == pytest.approx((0.5, 1024.0))
+
+
+def test_panels_with_signs_keep_sharing_their_axis(
+    open_page: OPEN, store_of: Callable[..., Path]
+) -> None:
+    stepped = store_of(commits=8, factors={("forward.Forward.track_time", 3): 0.8})
+    asked = {"benchmark": [FORWARD, "forward_entropy"]}
+    domains: dict[bool, set[tuple[float, ...]]] = {True: set(), False: set()}
+    for chart, frame in zip(
+        charts_of(app := open_page("trends", stepped, **asked)),
+        [frame for frame in charted(app) if "y_low" in frame],
+        strict=True,
+    ):
+        scale = next(
+            y["scale"] for x in chart["layer"] if "scale" in (y := x["encoding"].get("y", {}))
+        )
+        low, high = scale["domain"]
+        is_forward = set(frame["heading"]) == {"Forward"}
+        domains[is_forward].add((low, high))
+        if is_forward:
+            assert frame["y"].min() - low > 0.15 * (high - low)
+    assert {name: len(found) for name, found in domains.items()} == {True: 1, False: 1}

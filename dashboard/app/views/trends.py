@@ -167,7 +167,10 @@ def _summary(points: pd.DataFrame, measure: Measure) -> str:
     if skipped:
         parts.append(f"◇ {wording.count(skipped, 'skipped measurement')}.")
     parts.append(marks.card_caption(points))
-    parts.append("▲ ▼ are changes of level, ◆ a change of something beside the code.")
+    parts.append(
+        "▲ ▼ are changes of level, ≠ one that something beside the code explains, ◆ a change of "
+        "such a thing."
+    )
     parts.append("Click a point for its commit, rounds and the command that measures it again.")
     return " ".join(filter(None, parts))
 
@@ -187,11 +190,14 @@ def _draw(
     for group, section in points.groupby("group", sort=False):
         heading = str(section["heading"].iloc[0])
         st.subheader(wording.escape(heading), anchor=False)
+        signed = not marks.at_ticks(steps, section).empty
         # Ratios of one benchmark share an axis, so that its shapes can be compared.
         shared = None
         if measure is not Measure.ABSOLUTE:
             include = 1.0 if measure in (Measure.FIRST, Measure.COMMIT) else None
             shared = frames.limits(section, log=log, include=include)
+        if shared is not None and signed:
+            shared = frames.with_a_foot(shared, log=log)
         section = section.assign(
             within=section["shape"] if not several else section["shape"] + " · " + section["place"]
         )
@@ -246,13 +252,17 @@ def _grid(
             factor, unit = wording.display_unit(panel["y"].dropna().tolist(), unit)
             if measure is not Measure.ABSOLUTE:
                 factor, unit = 1.0, ""
+            limits = shared or frames.limits(panel, log=log)
+            at_steps = marks.at_ticks(steps, panel)
+            if shared is None and not at_steps.empty:
+                limits = frames.with_a_foot(limits, log=log)
             spec = charts.trend(
                 panel,
                 line=line,
                 lines=lines,
                 order=order,
                 measure=measure,
-                limits=shared or frames.limits(panel, log=log),
+                limits=limits,
                 palette=theme.palette(),
                 title="" if wide else title,
                 unit=unit,
@@ -261,7 +271,7 @@ def _grid(
                 height=360 if per_row == 1 else 250 + _LEGEND_ROW * (len(lines) - 1),
                 legend_columns=2 if per_row == 1 else 1,
                 marks=marks.changes(panel),
-                steps=marks.at_ticks(steps, panel),
+                steps=at_steps,
                 chosen=details.chosen(panel),
             )
             key = f"chart {heading} {title}"
