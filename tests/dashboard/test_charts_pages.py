@@ -186,7 +186,7 @@ def test_a_map_writes_every_value_it_colours() -> None:
 
 
 def test_many_commits_leave_room_for_fewer_panels() -> None:
-    assert [trends._panels_of(commits) for commits in (0, 5, 30, 50, 2000)] == [12, 12, 8, 4, 4]
+    assert [trends._panels_of(commits) for commits in (0, 5, 30, 50, 2000)] == [12, 12, 6, 4, 4]
 
 
 def test_a_family_that_was_not_measured_has_no_quotients_but_their_columns() -> None:

@@ -116,7 +116,8 @@ def render() -> None:
 
 def _panels_of(commits: int) -> int:
     """How many panels are drawn, each with so many commits."""
-    return min(max(_PANEL_POINTS // max(commits, 1), _LEAST_PANELS), _MOST_PANELS)
+    panels = min(_PANEL_POINTS // max(commits, 1), _MOST_PANELS)
+    return max(panels - panels % _COLUMNS, _LEAST_PANELS)
 
 
 def _plain_shapes(series: pd.DataFrame) -> set[str]:
