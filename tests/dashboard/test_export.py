@@ -16,8 +16,8 @@ from dashboard.store.ingest import ingest
 
 COLUMNS = [
     *("benchmark", "family", "model", "tokens", "tp", "cp", "m", "h", "v", "entropy", "schedule"),
-    *("params", "machine", "gpu", "environment", "commit", "commit_date", "started_at", "value"),
-    *("low", "high", "unit", "rounds", "samples", "status"),
+    *("params", "machine", "gpu", "gpu_uuid", "environment", "commit", "commit_date"),
+    *("started_at", "value", "low", "high", "unit", "rounds", "samples", "status"),
 ]
 
 
@@ -34,6 +34,7 @@ def test_parquet_gives_back_what_the_store_has(tmp_path: Path, history_store: Pa
     with open_store(history_store) as store:
         own = queries.exported(store)
     assert list(back.columns)[: len(COLUMNS)] == COLUMNS
+    assert set(back["gpu_uuid"]) == {"GPU-synthetic"}
     assert [list(samples) for samples in back["samples"]] == list(own["samples"])
     for name in ("value", "low", "high", "commit", "tokens", "commit_date", "status"):
         assert list(back[name]) == list(own[name])

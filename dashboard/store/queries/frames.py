@@ -174,9 +174,9 @@ def exported(store: Store) -> pd.DataFrame:
         """
         SELECT benchmark, family, model, tokens, tp, CAST(NULL AS BIGINT) AS cp, m, h, v, entropy,
                CAST(schedule AS VARCHAR) AS schedule, CAST(params AS VARCHAR) AS params,
-               series.machine, gpu, series.environment, commit_hash AS "commit", commit_date,
-               started_at, value, low, high, unit, round_count AS rounds, samples, status,
-               reason, position, subject, version, driver, torch, triton
+               series.machine, gpu, gpu_uuid, series.environment, commit_hash AS "commit",
+               commit_date, started_at, value, low, high, unit, round_count AS rounds, samples,
+               status, reason, position, subject, version, driver, torch, triton
         FROM current_measurement
         JOIN series USING (series_id)
         JOIN commit_info ON hash = commit_hash
