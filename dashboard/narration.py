@@ -14,7 +14,7 @@ from dashboard.errors import InputError
 
 if TYPE_CHECKING:
     from dashboard.commits import Repository
-    from dashboard.store.ingest import IngestReport
+    from dashboard.store.ingest_report import IngestReport
 
 
 def say(text: str) -> None:

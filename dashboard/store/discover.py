@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from dashboard.store.hashes import digests
 from dashboard.store.tables import identifier
 
 ROUNDS_FOLDER = "rounds"
+DEFINITIONS = "benchmarks.json"
+MACHINE = "machine.json"
 _LONGEST_NAME = 128
 
 
@@ -61,13 +63,18 @@ class Group:
 
 
 def discover(results: Path) -> list[SourceFile]:
-    """Every file of interest, by path. Raises InputError where there is nothing to read."""
+    """Every file of interest, by path.
+
+    Raises InputError where there is nothing to read, and for a folder around or in a results
+    folder: benchmarks.json and the rounds would not be found, and no parameter had a name.
+    """
     if not results.exists():
         raise InputError(f"no results folder at {results}")
     if not results.is_dir():
         raise InputError(f"{results} is not a folder")
     try:
         found = {path: (location, kind) for path, location, kind in _walk(results)}
+        _refuse_wrong_folder(results, found.values())
     except OSError as error:
         raise InputError(f"cannot read {results}: {error.strerror}") from error
     if not any(kind in ("result", "rounds") for _, kind in found.values()):
@@ -117,7 +124,7 @@ def _asv_name(rounds: SourceFile) -> tuple[str | None, str]:
 
 def _walk(results: Path) -> Iterator[tuple[str, Path, str]]:
     # asv knows no results at the top, unless the folder given is a machine's
-    at_top = (results / "machine.json").is_file()
+    at_top = (results / MACHINE).is_file()
     for name_of_folder, _, names in os.walk(results, onerror=_raise):
         folder = Path(name_of_folder)
         inside = folder.relative_to(results)
@@ -128,14 +135,36 @@ def _walk(results: Path) -> Iterator[tuple[str, Path, str]]:
                 yield _printable(prefix + name), folder / name, kind
 
 
+def _refuse_wrong_folder(results: Path, found: Collection[tuple[Path, str]]) -> None:
+    """InputError if the folder is none of results, but one lies in it or it lies in one.
+
+    A results folder has benchmarks.json; one of somebody who lost it has machine folders.
+    """
+    if (results / DEFINITIONS).is_file():
+        return
+    above = results.resolve().parent
+    if (results / MACHINE).is_file() and (above / DEFINITIONS).is_file():
+        raise InputError(
+            f"{results} is one machine's part of the results folder {above}: ingest that"
+        )
+    machines = {location.parent for location, kind in found if kind == "machine"}
+    if any(folder.parent == results for folder in machines):
+        return
+    folders = machines | {location.parent for location, kind in found if kind == "result"}
+    inner = sorted(f for f in {f.parent for f in folders} if (f / DEFINITIONS).is_file())
+    if inner:
+        more = f" (and {len(inner) - 1} more)" if len(inner) > 1 else ""
+        raise InputError(f"{results} is no results folder, {inner[0]}{more} in it is: ingest that")
+
+
 def _kind(inside: Path, name: str, at_top: bool) -> str | None:
     if inside.parts[:1] == (ROUNDS_FOLDER,):
         return "rounds" if name.endswith(".jsonl") else None
-    if name == "machine.json":
+    if name == MACHINE:
         return "machine"
-    if not inside.parts and name in ("commits.jsonl", "benchmarks.json"):
+    if not inside.parts and name in ("commits.jsonl", DEFINITIONS):
         return name.removesuffix(".json").removesuffix(".jsonl")
-    if name.endswith(".json") and name != "benchmarks.json" and (inside.parts or at_top):
+    if name.endswith(".json") and name != DEFINITIONS and (inside.parts or at_top):
         return "result"
     return None
 

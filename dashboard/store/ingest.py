@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import compress
 from pathlib import Path
@@ -30,6 +29,7 @@ from dashboard.store.claims import Claims, source_of
 from dashboard.store.connect import Store, Writer, writing
 from dashboard.store.copies import Copy, set_apart
 from dashboard.store.discover import Group, SourceFile, discover, grouped
+from dashboard.store.ingest_report import IngestReport, reported
 from dashboard.store.queries import FileRow
 from dashboard.store.schema import OutdatedStoreError
 from dashboard.store.series_book import SeriesBook
@@ -37,24 +37,6 @@ from dashboard.store.states import FileState
 
 Progress = Callable[[int, int], None]
 _SINGLE = ("benchmarks", "machine", "commits")
-
-
-@dataclass(frozen=True, slots=True)
-class IngestReport:
-    """What an ingest did. ``runs``, ``series`` and ``measurements`` count the whole store;
-    ``notes`` are (path, what the reader should know of a file that went in); ``gone`` the paths
-    that the store has of this source and the folder has no more, ``pruned`` those forgotten."""
-
-    read: int
-    unchanged: int
-    rejected: tuple[tuple[str, str], ...]
-    notes: tuple[tuple[str, str], ...]
-    gone: tuple[str, ...]
-    pruned: tuple[str, ...]
-    runs: int
-    series: int
-    measurements: int
-    seconds: float
 
 
 @contextmanager
@@ -121,7 +103,7 @@ def ingest(
                     work.finish(repository)
                 states, totals = work.states, queries.totals(opened)
     missing = tuple(row.path for row in gone)
-    return _report(
+    return reported(
         files, claims, states,
         gone=() if prune else missing,
         pruned=missing if prune else (),
@@ -266,28 +248,3 @@ class _Ingest:
     def _log_row(self, row: dict[str, Any]) -> dict[str, Any]:
         replaces = self._claims.replaces(row["path"]) and row["status"] == "read"
         return {**row, "status": "replaced"} if replaces else row
-
-
-def _report(
-    files: Sequence[SourceFile],
-    claims: Claims,
-    states: Mapping[str, FileState],
-    **more: Any,
-) -> IngestReport:
-    """Sort the files: read now, unchanged, rejected now or still."""
-    read, unchanged = 0, 0
-    rejected: list[tuple[str, str]] = []
-    notes: list[tuple[str, str]] = []
-    for file in files:
-        known = claims.known(file)
-        state = states.get(file.path) or known
-        assert state is not None  # what is not known was read
-        status, reason = state.status, state.reason
-        if status != "rejected":
-            read += known is None
-            unchanged += known is not None
-        if file.path in states and reason and status == "read":
-            notes.append((file.path, reason))
-        if status in ("rejected", "partial"):
-            rejected.append((file.path, reason or "unreadable"))
-    return IngestReport(read, unchanged, tuple(rejected), tuple(notes), **more)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from dashboard.store import queries
 from dashboard.store.claims import source_of
 from dashboard.store.connect import Store, open_store
+from dashboard.store.discover import DEFINITIONS
 from dashboard.store.ingest import ingest
 from dashboard.store.queries import FileRow, RunContent
 
@@ -47,6 +48,8 @@ def examine(store: Store, results: Path | None, source: str | None = None) -> In
     findings = [
         Finding(None, f"{count} {what}") for what, count in queries.inconsistencies(store).items()
     ]
+    stored = queries.source_files(store)
+    findings += _nameless(stored)
     have = queries.contents(store)
     if results is None:
         return _summary(have, findings)
@@ -56,7 +59,6 @@ def examine(store: Store, results: Path | None, source: str | None = None) -> In
         with open_store(Path(folder) / _SCRATCH) as scratch:
             files = queries.source_files(scratch)
             wanted = queries.contents(scratch)
-    stored = queries.source_files(store)
     present = {row.path for row in files}
     gone = [row for row in stored if row.source == source and row.path not in present]
     findings += [
@@ -84,6 +86,24 @@ def examine(store: Store, results: Path | None, source: str | None = None) -> In
             if problem is not None:
                 findings.append(Finding(rows[0].path, problem))
     return _summary(wanted, findings)
+
+
+def _nameless(files: list[FileRow]) -> list[Finding]:
+    """Folders around a results folder, which earlier versions took for one."""
+    paths: dict[str, list[PurePosixPath]] = {}
+    for row in files:
+        if row.run_id is not None or row.path == DEFINITIONS:
+            paths.setdefault(row.source, []).append(PurePosixPath(row.path))
+    return [
+        Finding(
+            None,
+            f"{len(found)} files of {source} were read without the {DEFINITIONS} beside them, so "
+            "that parameters have no names: ingest the results folder itself, or make the "
+            "store anew",
+        )
+        for source, found in paths.items()
+        if all(len(path.parts) > 2 for path in found)
+    ]
 
 
 def _by_run(files: list[FileRow]) -> dict[int | None, list[FileRow]]:

@@ -17,7 +17,12 @@ from dashboard.store.queries.health import (
     spreads,
     troubled_files,
 )
-from dashboard.store.queries.integrity import RunContent, contents, figures, inconsistencies
+from dashboard.store.queries.integrity import (
+    RunContent,
+    contents,
+    figures,
+    inconsistencies,
+)
 from dashboard.store.queries.limits import limit
 from dashboard.store.queries.points import points, recent_values
 from dashboard.store.queries.records import (
