@@ -9,6 +9,7 @@ from dashboard.errors import InputError
 from dashboard.lineage import Lineage
 from dashboard.models import CheckReport, Commit, Pair
 from dashboard.noise import past_noise
+from dashboard.rejected import rejections
 from dashboard.revisions import Choice, short
 from dashboard.store import queries
 from dashboard.store.connect import Store
@@ -33,7 +34,7 @@ def check(
     turn with head or that has nearly all of its series, else a measured commit before it. What
     is chosen has a machine and environment in common with the other. Series of base that
     head's runs were not to measure, as earlier commits show, are left out. The notes say what
-    was chosen and left out.
+    was chosen, left out and, of these commits or newer ones, rejected.
 
     Raises InputError: nothing measured, unknown or ambiguous commits, one commit twice, nothing
     in common.
@@ -47,6 +48,8 @@ def check(
     notes: list[str] = []
     choice = choices(store, measured, known, machine, repository, notes)
     base_commit, head_commit = choice.of(base, head)
+    line = list(known.values())
+    notes += rejections(store, base_commit, head_commit, line, machine, newer=head is None)
     found = queries.pairs(store, base_commit.hash, head_commit.hash, machine)
     comparable = _comparable(found, base_commit, head_commit, notes)
     left_out = 0
@@ -61,7 +64,7 @@ def check(
             f"{left_out} series of base {short(base_commit)} were not measured at head and are "
             "left out: head's runs selected others, as those of earlier commits did"
         )
-    before = Lineage(list(known.values())).line(base_commit, measured)
+    before = Lineage(line).line(base_commit, measured)
     earlier = [c for c in before if c.hash not in (base_commit.hash, head_commit.hash)]
     verdicts = compare(comparable, policy, past_noise(store, earlier, machine))
     return CheckReport(base_commit, head_commit, verdicts, tuple(notes), left_out)

@@ -81,7 +81,10 @@ def ingest(
         bool, typer.Option("--prune", help="Forget files that are gone from the results folder.")
     ] = False,
 ) -> None:
-    """Load an asv results folder into the store; loading it again changes nothing."""
+    """Load an asv results folder into the store; loading it again changes nothing.
+
+    Exit 0 all went in, 2 a file or some of its lines were rejected; the rest went in.
+    """
     from dashboard.commits import Repository
     from dashboard.narration import ingest_json, ingest_line, narrated_ingest
     from dashboard.settings import default_results
@@ -90,6 +93,7 @@ def ingest(
     repository = Repository.find(folder) or Repository.find(Path.cwd())
     report = narrated_ingest(store, folder, repository, source, prune)
     tell((ingest_json(report) if as_json else ingest_line(report, store)) + "\n")
+    raise typer.Exit(exits.CANNOT_TELL if report.rejected else 0)
 
 
 @app.command()

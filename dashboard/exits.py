@@ -1,7 +1,8 @@
 """How `lmhead-perf` ends: an exit code that says no more than is known.
 
 Only a verdict may end in 1. A mistake of the user's is one line on stderr and 2; so is an output
-that cannot be written; what nobody foresaw keeps its traceback and is 2 as well.
+that cannot be written; what nobody foresaw keeps its traceback and is 2 as well. An ingest that
+rejected a file ends in 2 too, after what it could read went in.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typer.core import TyperGroup
 from dashboard.errors import InputError
 from dashboard.narration import discard, say
 
-_CANNOT_TELL = 2
+CANNOT_TELL = 2
 _INTERRUPTED = 130
 
 
@@ -82,4 +83,4 @@ def _flush() -> None:
 
 def _leave(message: str) -> NoReturn:
     say(f"lmhead-perf: {' '.join(message.split())}")
-    sys.exit(_CANNOT_TELL)
+    sys.exit(CANNOT_TELL)

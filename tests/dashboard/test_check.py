@@ -50,6 +50,39 @@ def test_defaults_are_the_newest_commit_and_its_nearest_measured_ancestor(
     )
 
 
+def test_results_of_newer_commits_that_were_rejected_are_told(
+    tmp_path: Path, make_history: Callable[..., Any]
+) -> None:
+    made, store = make_history(tmp_path / "results"), tmp_path / "s.duckdb"
+    for index in (0, 3):
+        text = made.result_file(index).read_text("utf-8")
+        made.result_file(index).write_text(text[: len(text) // 2], "utf-8")
+    (tmp_path / "results" / "synthetic" / "notes.json").write_text("{")
+    ingest(store, made.results)
+    report = run(store)
+    base, head, last = (commit[:8] for commit in made.commits[1:])
+    assert (report.base.hash[:8], report.head.hash[:8]) == (base, head)
+    (note,) = report.notes[1:]
+    assert note.startswith(f"head is {head}, but results of {last}, newer or unknown to the store")
+    assert f"synthetic/{made.result_file(3).name} was rejected: not JSON" in note
+    assert run(store, machine="synthetic").notes == report.notes
+    assert not any("rejected" in text for text in run(store, base=base, head=head).notes)
+
+
+def test_a_head_that_is_judged_by_an_earlier_content_says_so(
+    tmp_path: Path, make_history: Callable[..., Any]
+) -> None:
+    made, store = make_history(tmp_path / "results"), tmp_path / "s.duckdb"
+    ingest(store, made.results)
+    made.result_file(3).write_text("{")
+    ingest(store, made.results)
+    head = made.commits[3]
+    for wishes in ({}, {"head": head, "base": made.commits[2]}):
+        note = run(store, **wishes).notes[-1]
+        assert note.startswith(f"synthetic/{made.result_file(3).name} was rejected: not JSON")
+        assert note.endswith(f"head {head[:8]} is judged by an earlier content of it")
+
+
 def test_revisions_are_hashes_prefixes_and_tags(history_store: Path, history: Any) -> None:
     for base in (history.commits[0], history.commits[0][:6], history.commits[0].upper(), "v0.1"):
         report = run(history_store, base=base, head=history.commits[1])

@@ -65,11 +65,28 @@ def test_ingest_reports_rejected_files(run: Any, history: Any, tmp_path: Path) -
     shutil.copytree(history.results, tmp_path / "results")
     (tmp_path / "results" / "synthetic" / "bad.json").write_text("{")
     code, out, err = run("ingest", "results", "--store", "s.duckdb", "--json")
-    assert code == 0
-    (rejected,) = json.loads(out)["rejected"]
+    assert code == 2
+    document = json.loads(out)
+    assert document["runs"] == 4
+    (rejected,) = document["rejected"]
     assert rejected["path"] == "synthetic/bad.json"
     assert "not JSON" in rejected["reason"]
     assert "rejected synthetic/bad.json: not JSON" in err
+    assert run("ingest", "results", "--store", "s.duckdb")[0] == 2  # as long as it is there
+    (tmp_path / "results" / "synthetic" / "bad.json").unlink()
+    assert run("ingest", "results", "--store", "s.duckdb")[0] == 0
+
+
+def test_ingest_tells_of_rejected_lines_by_its_exit_code(
+    run: Any, tmp_path: Path, make_history: Callable[..., Any]
+) -> None:
+    made = make_history(tmp_path / "results")
+    with made.rounds_file(3).open("a") as file:
+        file.write('{"schema": 1, "mach')
+    code, out, err = run("ingest", "results", "--store", "s.duckdb")
+    assert code == 2
+    assert "18 lines went in" in err
+    assert "1 rejected" in out
 
 
 def test_ingest_finds_the_results_of_asv_and_the_store_of_the_environment(

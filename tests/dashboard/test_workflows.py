@@ -52,6 +52,21 @@ def test_the_judge_step_reports_and_fails_on_a_regression(
     assert "::notice title=lmhead-perf check::" in done.stdout
 
 
+@pytest.mark.parametrize(("factor", "code"), [(1.1, 1), (1.0, 2)])
+def test_the_judge_step_judges_what_was_accepted_and_fails_on_what_was_not(
+    folder: Path, make_history: Callable[..., Any], recipe: Any, factor: float, code: int
+) -> None:
+    made = make_history(folder / "results", recipe(factors={(FORWARD, 3): factor}))
+    made.result_file(0).write_text("{")
+    (folder / "asv.conf.json").write_text('{"results_dir": "results"}')
+    base, head = made.commits[2:]
+    done = run(step("measure", "Judge"), folder, BASE=base, HEAD=head, MACHINE="synthetic")
+    assert done.returncode == code, done.stderr
+    assert f"rejected synthetic/{made.result_file(0).name}: not JSON" in done.stderr
+    assert "regressed" in (folder / "report.md").read_text() or code == 2
+    assert (folder.parent / "GITHUB_OUTPUT").read_text() == "judged=true\n"
+
+
 def test_the_judge_step_says_when_it_cannot_tell(
     folder: Path, make_history: Callable[..., Any], recipe: Any
 ) -> None:

@@ -14,6 +14,7 @@ from dashboard.store.queries.frames import (
 from dashboard.store.queries.health import (
     file_states,
     latest_readings,
+    rejected_results,
     spreads,
     troubled_files,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "param_values",
     "points",
     "recent_values",
+    "rejected_results",
     "replaced",
     "rounds",
     "run_commits",

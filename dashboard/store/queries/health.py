@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dashboard.store.connect import Store
+from dashboard.store.queries.fetch import fetch
 from dashboard.store.queries.frames import _frame
 
 if TYPE_CHECKING:
@@ -66,6 +67,29 @@ def troubled_files(store: Store) -> pd.DataFrame:
         ORDER BY ingested_at DESC, path
         """,
     )
+
+
+def rejected_results(store: Store, machine: str | None = None) -> list[tuple[str, str, bool]]:
+    """The results files of asv's that were rejected, of one machine or all: path, reason, and
+    whether what they held before is still in the store."""
+    _, rows = fetch(
+        store,
+        """
+        WITH rejected AS (
+            SELECT source, path, reason, kept_run_id IS NOT NULL AS kept,
+                   regexp_extract(path, '^(.*)/', 1) AS folder
+            FROM source_file
+            WHERE kind = 'result' AND status = 'rejected'
+        )
+        SELECT path, reason, kept
+        FROM rejected
+        LEFT JOIN machine USING (source, folder)
+        WHERE $machine IS NULL OR coalesce(machine.machine, split_part(folder, '/', -1)) = $machine
+        ORDER BY path, source
+        """,
+        {"machine": machine},
+    )
+    return [(path, reason or "unreadable", kept) for path, reason, kept in rows]
 
 
 def latest_readings(store: Store, most: int) -> pd.DataFrame:
