@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -36,6 +37,12 @@ PortOption = Annotated[
 AcknowledgedOption = Annotated[
     Path | None,
     typer.Option(help="TOML file of accepted regressions; else the one of the settings."),
+]
+SettingsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="TOML file with [tool.lmhead-perf]; else the nearest pyproject.toml that has it."
+    ),
 ]
 HostOption = Annotated[str, typer.Option("--host", help="Address to listen at.")]
 
@@ -118,6 +125,7 @@ def check(
         list[Verdict] | None,
         typer.Option(help="A further verdict that exits 1, such as inconclusive; repeatable."),
     ] = None,
+    settings: SettingsOption = None,
     acknowledged: AcknowledgedOption = None,
     dashboard_url: Annotated[
         str | None, typer.Option(help="Address of the app, for links to its pages.")
@@ -133,11 +141,11 @@ def check(
     from dashboard.check import check as compare_commits
     from dashboard.commits import Repository
     from dashboard.context import context_of
-    from dashboard.settings import acknowledgements, policy
+    from dashboard.settings import acknowledgements, origin_of, policy
     from dashboard.store import open_store
     from dashboard.verdicts.reports import exit_code, render
 
-    rules = policy(Path.cwd(), threshold)
+    rules = policy(Path.cwd(), threshold, settings)
     entries = acknowledgements(Path.cwd(), rules, acknowledged)
     with open_store(store) as opened:
         report = compare_commits(
@@ -149,7 +157,13 @@ def check(
             repository=Repository.find(Path.cwd()),
         )
         report, context = context_of(
-            opened, report, entries, dashboard=dashboard_url, charts=charts, charts_url=charts_url
+            opened,
+            report,
+            entries,
+            settings=origin_of(rules, Path.cwd()),
+            dashboard=dashboard_url,
+            charts=charts,
+            charts_url=charts_url,
         )
     write_text(render(report, report_format.value, context), output)
     raise typer.Exit(exit_code(report, fail_on or (), context))
@@ -169,16 +183,17 @@ def history(
         HistoryFormat, typer.Option("--format", help="How to report.")
     ] = HistoryFormat.TEXT,
     output: Annotated[Path | None, typer.Option(help="File for the report; else stdout.")] = None,
+    settings: SettingsOption = None,
     acknowledged: AcknowledgedOption = None,
 ) -> None:
     """Find where series changed their level, which commits are suspects, what explains it."""
     from dashboard.commits import Repository
     from dashboard.history import history as changes_of
-    from dashboard.settings import acknowledgements, policy
+    from dashboard.settings import acknowledgements, origin_of, policy, told
     from dashboard.store import open_store
     from dashboard.verdicts.reports.changes import changes_json, changes_text
 
-    rules = policy(Path.cwd(), threshold)
+    rules = policy(Path.cwd(), threshold, settings)
     entries = acknowledgements(Path.cwd(), rules, acknowledged)
     with open_store(store) as opened:
         report = changes_of(
@@ -189,6 +204,7 @@ def history(
             repository=Repository.find(Path.cwd()),
             acknowledgements=entries,
         )
+    report = replace(report, notes=(*report.notes, told(origin_of(rules, Path.cwd()))))
     shown = changes_json if report_format is HistoryFormat.JSON else changes_text
     write_text(shown(report), output)
 

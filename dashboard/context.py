@@ -8,6 +8,7 @@ from pathlib import Path
 from dashboard.acknowledged import Acknowledgement, Acknowledgements
 from dashboard.lineage import Lineage
 from dashboard.models import CheckReport, Series, Verdict
+from dashboard.settings import told
 from dashboard.store import queries
 from dashboard.store.connect import Store
 from dashboard.store.queries import past
@@ -27,18 +28,21 @@ def context_of(
     report: CheckReport,
     entries: Acknowledgements,
     *,
+    settings: str | None = None,
     dashboard: str | None = None,
     charts: Path | None = None,
     charts_url: str | None = None,
 ) -> tuple[CheckReport, Context]:
-    """The report with notes on the acknowledgements, and what its reader should know besides.
+    """The report with notes on the settings and the acknowledgements, and what its reader should
+    know besides.
 
+    ``settings`` names the file that the report's settings are of, if they are not the defaults;
     ``charts`` is a folder to write images of regressed series to, ``charts_url`` the address
     at which they will be found. Raises InputError where the folder cannot be written.
     """
     lineage = Lineage(queries.known_commits(store))
     accepted, hashes = accepted_by(report, entries, lineage)
-    notes = [*report.notes, *entries.complaints(set(accepted.values()), hashes)]
+    notes = [*report.notes, told(settings), *entries.complaints(set(accepted.values()), hashes)]
     curves = _curves(store, report, lineage)
     images: dict[Series, str] = {}
     if charts is not None and not can_draw():
@@ -50,7 +54,9 @@ def context_of(
         if charts_url is not None:
             images = {s: f"{charts_url.rstrip('/')}/{name}" for s, name in names.items()}
     recent = {curve.series: curve.points for curve in curves}
-    return replace(report, notes=tuple(notes)), Context(accepted, images, recent, dashboard)
+    return replace(report, notes=tuple(notes)), Context(
+        accepted, images, recent, dashboard, settings
+    )
 
 
 def accepted_by(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dashboard.acknowledged import Acknowledgements
     from dashboard.verdicts import Policy
 
+_SETTINGS = "pyproject.toml"
 ASV_CONFIGURATIONS = ("asv.conf.json", "asv.conf.jsonc")
 
 
@@ -54,29 +55,29 @@ def _as_asv_reads(text: str) -> Any:
 
 
 def acknowledgements(start: Path, rules: Policy, chosen: Path | None = None) -> Acknowledgements:
-    """The accepted regressions: of the ``chosen`` file, else of the one in the settings.
+    """The accepted regressions: of the ``chosen`` file, else of the one that the settings name,
+    beside them or, where they are of no file, in ``start``.
 
     InputError for a file that cannot be read or has a bad entry.
     """
     from dashboard.acknowledged import load
 
-    settings = find_upward(start, "pyproject.toml")
-    if chosen is None and rules.acknowledged is not None and settings is not None:
-        chosen = settings.parent / rules.acknowledged
+    if chosen is None and rules.acknowledged is not None:
+        folder = start if rules.origin is None else rules.origin.parent
+        chosen = folder / rules.acknowledged
     return load(chosen)
 
 
-def policy(start: Path, threshold_percent: float | None = None) -> Policy:
-    """``[tool.lmhead-perf]`` of the nearest pyproject.toml, else the defaults.
+def policy(
+    start: Path, threshold_percent: float | None = None, chosen: Path | None = None
+) -> Policy:
+    """``[tool.lmhead-perf]`` of the ``chosen`` file, else of the nearest pyproject.toml in
+    ``start`` or above that has it, else the defaults.
 
-    ``threshold_percent`` takes the place of the minimum effect. InputError for bad settings.
+    ``threshold_percent`` takes the place of the minimum effect. InputError for bad settings, or
+    a chosen file without any.
     """
-    from dashboard.verdicts import load_policy
-
-    try:
-        found = load_policy(find_upward(start, "pyproject.toml"))
-    except (ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+    found = _nearest(start) if chosen is None else _chosen(chosen)
     if threshold_percent is None:
         return found
     try:
@@ -85,3 +86,51 @@ def policy(start: Path, threshold_percent: float | None = None) -> Policy:
         raise InputError(
             f"--threshold is a percentage above 0 and at most 100, not {threshold_percent:g}"
         ) from error
+
+
+def origin_of(rules: Policy, start: Path) -> str | None:
+    """The file of the settings as a reader in ``start`` would name it; None for the defaults."""
+    if rules.origin is None:
+        return None
+    inside = rules.origin.is_relative_to(start)
+    return str(rules.origin.relative_to(start) if inside else rules.origin)
+
+
+def told(origin: str | None) -> str:
+    """Which settings a report was made by, in words."""
+    if origin is not None:
+        return f"settings are those of {origin}"
+    return (
+        "settings are the defaults: no pyproject.toml here or above has [tool.lmhead-perf]; "
+        "--settings names one elsewhere"
+    )
+
+
+def _nearest(start: Path) -> Policy:
+    from dashboard.verdicts import Policy
+
+    for folder in (start, *start.parents):
+        if (folder / _SETTINGS).is_file() and (found := _of(folder / _SETTINGS)).origin is not None:
+            return found
+    return Policy()
+
+
+def _chosen(file: Path) -> Policy:
+    try:
+        found = _of(file)
+    except InputError as error:
+        raise InputError(f"--settings: {error}") from error
+    if found.origin is None:
+        raise InputError(f"--settings: {file} has no [tool.lmhead-perf]")
+    return found
+
+
+def _of(file: Path) -> Policy:
+    from dashboard.verdicts import load_policy
+
+    try:
+        return load_policy(file)
+    except ValueError as error:  # which names the file
+        raise InputError(str(error)) from error
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from error

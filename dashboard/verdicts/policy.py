@@ -60,13 +60,15 @@ class Override:
 class Policy:
     """The settings of a check; ``rule`` applies them to a series.
 
-    ``acknowledged`` is the path of the acknowledgements' file, as the settings give it.
+    ``acknowledged`` is the path of the acknowledgements' file, as the settings give it;
+    ``origin`` the file that has the settings, ``None`` for the defaults.
     """
 
     minimum_effect: float = DEFAULT_MINIMUM_EFFECT
     overrides: tuple[Override, ...] = ()
     exact: tuple[str, ...] = field(default=())
     acknowledged: str | None = None
+    origin: Path | None = field(default=None, compare=False)
 
     def rule(self, series: Series) -> Rule:
         """The rule for ``series``: the defaults, changed by the last override that matches."""
@@ -109,9 +111,10 @@ def load_policy(pyproject: Path | None) -> Policy:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{pyproject}: not valid TOML: {error}") from error
     tool = document.get("tool", {})
-    table = tool.get("lmhead-perf", {}) if isinstance(tool, dict) else {}
+    if not isinstance(tool, dict) or "lmhead-perf" not in tool:
+        return Policy()
     try:
-        return parse_policy(table)
+        return replace(parse_policy(tool["lmhead-perf"]), origin=pyproject)
     except ValueError as error:
         raise ValueError(f"{pyproject}: {error}") from error
 

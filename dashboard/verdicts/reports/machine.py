@@ -1,6 +1,7 @@
 """The report as JSON, for other tools.
 
-    {"base": COMMIT, "head": COMMIT, "summary": {verdict: count}, "notes": [text],
+    {"base": COMMIT, "head": COMMIT, "settings": FILE, "summary": {verdict: count},
+     "notes": [text],
      "geometric_mean": {"ratio", "series": count},
      "causes": [{"verdict", "shared": {name: value}, "series": count, "of": count, "ratio"}],
      "series": [{"benchmark", "params": {name: value}, "machine", "environment", "family",
@@ -10,7 +11,8 @@
 
 ``ratio`` is above 1 where head is worse, whatever the unit; ``interval`` is its
 95 % interval, not adjusted for the number of series; ``threshold`` the minimum
-effect as a fraction. Where the rounds are known, ``base`` and ``head`` are the
+effect as a fraction, 0 for a series that is compared exactly; ``settings`` the file that
+sets them, null for the defaults. Where the rounds are known, ``base`` and ``head`` are the
 geometric means of their values. ``geometric_mean`` is that of the ratios of the series
 measured at both commits, controls left out; ``causes`` are what the changed series share.
 Unknown is null. The full document is described by check.schema.json beside this file.
@@ -36,6 +38,7 @@ def as_json(report: CheckReport, context: Context) -> str:
     document = {
         "base": commit_document(report.base),
         "head": commit_document(report.head),
+        "settings": context.settings,
         "summary": counts(report),
         "notes": list(report.notes),
         "geometric_mean": {"ratio": ratio, "series": count},
