@@ -14,6 +14,7 @@ from math import exp, fsum, log
 
 from dashboard.models import Series, SeriesVerdict, Verdict
 from dashboard.verdicts.comparison import CONTROL_FAMILY
+from dashboard.verdicts.kinds import is_call_time
 
 # A cause has to say more than the list of series would.
 _FEWEST = 3
@@ -34,7 +35,8 @@ Facet = tuple[str, str]
 class Cause:
     """``count`` of ``total`` series that share ``facets`` (all series if empty) have ``verdict``.
 
-    ``ratio`` is the geometric mean of theirs, ``None`` where they have none.
+    ``ratio`` is the geometric mean of theirs, ``None`` where they have none or measure several
+    kinds of quantities.
     """
 
     verdict: Verdict
@@ -49,16 +51,22 @@ class Cause:
         return " and ".join(f"{name} {value}" for name, value in self.facets) or "the check"
 
 
-def geometric_mean(verdicts: Iterable[SeriesVerdict]) -> tuple[float | None, int]:
-    """The geometric mean of the ratios of series measured at both commits, and their number.
+def mean_of_call_times(verdicts: Iterable[SeriesVerdict]) -> tuple[float | None, int]:
+    """The geometric mean of the ratios of calls' times at both commits, and their number.
 
-    Controls, whose code no commit changes, are left out. ``None`` for no series.
+    First calls, the host's own time and controls, whose code no commit changes, are left out, and
+    all that is no time: bytes, counts, errors. ``None`` for no series.
     """
-    logs = [
-        log(v.ratio)
-        for v in verdicts
-        if v.ratio is not None and v.verdict in _COMPARED and v.series.family != CONTROL_FAMILY
-    ]
+    return _geometric_mean(v for v in verdicts if is_call_time(v.series))
+
+
+def _kind(series: Series) -> object:
+    """What a series measures: quantities of one kind have a mean."""
+    return "call" if is_call_time(series) else (series.family, series.unit)
+
+
+def _geometric_mean(verdicts: Iterable[SeriesVerdict]) -> tuple[float | None, int]:
+    logs = [log(v.ratio) for v in verdicts if v.ratio is not None and v.verdict in _COMPARED]
     return (exp(fsum(logs) / len(logs)), len(logs)) if logs else (None, 0)
 
 
@@ -127,6 +135,7 @@ def _cover(
         if len(explained) < _FEWEST:
             return
         counted = [judged[i] for i in candidates[shared] & holders]
-        ratio, _ = geometric_mean(counted)
+        alike = len({_kind(v.series) for v in counted}) == 1
+        ratio, _ = _geometric_mean(counted) if alike else (None, 0)
         yield Cause(verdict, shared, len(counted), len(candidates[shared]), ratio)
         left -= explained

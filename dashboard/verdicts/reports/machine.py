@@ -13,8 +13,9 @@
 95 % interval, not adjusted for the number of series; ``threshold`` the minimum
 effect as a fraction, 0 for a series that is compared exactly; ``settings`` the file that
 sets them, null for the defaults. Where the rounds are known, ``base`` and ``head`` are the
-geometric means of their values. ``geometric_mean`` is that of the ratios of the series
-measured at both commits, controls left out; ``causes`` are what the changed series share.
+geometric means of their values. ``geometric_mean`` is that of the ratios of calls' times
+measured at both commits: no control, first call or host's time, and no bytes, counts or errors;
+``causes`` are what the changed series share, their ratio is null where these differ in kind.
 Unknown is null. The full document is described by check.schema.json beside this file.
 """
 
@@ -26,7 +27,7 @@ from math import isfinite
 
 from dashboard.acknowledged import Acknowledgement
 from dashboard.models import CheckReport, Commit, Series, SeriesVerdict
-from dashboard.verdicts.causes import Cause, causes, geometric_mean
+from dashboard.verdicts.causes import Cause, causes, mean_of_call_times
 from dashboard.verdicts.reports.context import Context
 from dashboard.verdicts.reports.links import measure_again, trend_link
 from dashboard.verdicts.reports.wording import counts
@@ -34,7 +35,7 @@ from dashboard.verdicts.reports.wording import counts
 
 def as_json(report: CheckReport, context: Context) -> str:
     """``report`` as strict JSON (no NaN, no Infinity)."""
-    ratio, count = geometric_mean(report.verdicts)
+    ratio, count = mean_of_call_times(report.verdicts)
     document = {
         "base": commit_document(report.base),
         "head": commit_document(report.head),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dashboard.models import CheckReport, Commit, SeriesVerdict, Verdict
-from dashboard.verdicts.causes import causes, geometric_mean
+from dashboard.verdicts.causes import causes, mean_of_call_times
 from dashboard.verdicts.reports.context import Context
 
 NOTHING = "-"
@@ -80,11 +80,14 @@ def summary(report: CheckReport) -> str:
 
 
 def headlines(report: CheckReport) -> list[str]:
-    """What all series together did, and what the changed ones have in common."""
+    """What all calls' times together did, and what the changed ones have in common."""
     lines = []
-    ratio, count = geometric_mean(report.verdicts)
+    ratio, count = mean_of_call_times(report.verdicts)
     if ratio is not None:
-        lines.append(f"geometric mean {percent(ratio)} % over {count} series measured at both")
+        lines.append(
+            f"geometric mean of calls' times {percent(ratio)} % over {count} series measured at "
+            "both, first calls and the host's own time left out"
+        )
     for cause in causes(report.verdicts):
         number = (
             f"all {cause.count}"
