@@ -38,6 +38,13 @@ AcknowledgedOption = Annotated[
     Path | None,
     typer.Option(help="TOML file of accepted regressions; else the one of the settings."),
 ]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Minimum effect in percent, for every series but those that the settings call "
+        "exact: of these any difference counts."
+    ),
+]
 SettingsOption = Annotated[
     Path | None,
     typer.Option(
@@ -112,9 +119,7 @@ def check(
     head: Annotated[
         str | None, typer.Option(help="Commit to judge; else the newest measured one.")
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Minimum effect in percent, for every series.")
-    ] = None,
+    threshold: ThresholdOption = None,
     store: StoreOption = DEFAULT_STORE,
     machine: Annotated[str | None, typer.Option(help="Only this machine's series.")] = None,
     report_format: Annotated[
@@ -174,9 +179,7 @@ def history(
     head: Annotated[
         str | None, typer.Option(help="Last commit of the history; else the newest measured one.")
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Minimum effect in percent, for every series.")
-    ] = None,
+    threshold: ThresholdOption = None,
     store: StoreOption = DEFAULT_STORE,
     machine: Annotated[str | None, typer.Option(help="Only this machine's series.")] = None,
     report_format: Annotated[

@@ -177,6 +177,21 @@ def test_check_uses_the_settings_of_the_project(run: Any, slow_store: Path, tmp_
     assert_told(run("check", "--store", slow_store), "minimum_efect")
 
 
+def test_no_threshold_is_for_exact_series_and_the_help_says_so(
+    run: Any, slow_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wishes = ("check", "--store", slow_store, "--threshold", "50")
+    assert run(*wishes)[0] == 0
+    (tmp_path / "pyproject.toml").write_text('[tool.lmhead-perf]\nexact = ["forward.*"]\n')
+    code, out, _ = run(*wishes)
+    assert code == 1
+    assert "compared exactly" in out
+    monkeypatch.setenv("COLUMNS", "300")
+    for command in ("check", "history"):
+        told = run(command, "--help")[1]
+        assert "those that the settings call exact: of these any difference counts" in told
+
+
 @pytest.mark.parametrize("name", ["text", "markdown", "json", "junit"])
 def test_check_writes_every_format(
     run: Any, history_store: Path, tmp_path: Path, name: str

@@ -90,6 +90,36 @@ def test_nothing_turns_the_direction_of_the_text_after_it(name: str) -> None:
     assert "u202egnp.exe" in shown, "made visible"
 
 
+@pytest.mark.parametrize(
+    ("base", "head", "shown"),
+    [
+        (147680.0, 147696.0, "+16 bytes (+0.01 %)"),
+        (147696.0, 147680.0, "-16 bytes (-0.01 %)"),
+        (0.0, 4.0, "+4 bytes"),
+        (12.0, 12.0, "+0 bytes"),
+        (1e11, 1e11 + 1, "+1 bytes (+0.00 %)"),
+    ],
+)
+def test_the_numbers_of_an_exact_quantity_show_their_difference(
+    base: float, head: float, shown: str
+) -> None:
+    """Four digits make 144 KiB and 16 bytes more the same."""
+    ratio = head / base if base else None
+    found = replace(
+        verdict(Verdict.REGRESSED), base=base, head=head, ratio=ratio, low=ratio, high=ratio,
+        threshold=0.0, series=Series("memory.F.track_bytes", (), "m", "e", "bytes", "memory"),
+    )  # fmt: skip
+    for name in ("text", "markdown", "junit"):
+        text = html.unescape(render(report(found), name))
+        assert shown in text, name
+        assert f"{base:.0f}" in text, name
+        assert f"{head:.0f}" in text, name
+        assert "… +" not in text, "it has no interval"
+    if ratio is not None:
+        message = render(report(found), "github").replace("%25", "%")
+        assert f"::{shown}; because" in message
+
+
 def test_a_difference_stands_in_for_a_ratio() -> None:
     series = Series("spills", (), "m", "e", "count")
     found = SeriesVerdict(series, Verdict.REGRESSED, "r", base=0.0, head=4.0, difference=4.0)

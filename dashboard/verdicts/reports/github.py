@@ -11,10 +11,9 @@ from dashboard.verdicts.reports.context import Context
 from dashboard.verdicts.reports.wording import (
     FAILING,
     acceptance,
-    change,
     headlines,
-    interval,
     one_line,
+    size,
     summary,
     where,
 )
@@ -45,7 +44,7 @@ def _title(verdict: SeriesVerdict) -> str:
 
 def _message(verdict: SeriesVerdict, context: Context) -> str:
     parts = [
-        f"{change(verdict)} (95 %: {interval(verdict)})" if verdict.ratio is not None else "",
+        size(verdict) if verdict.ratio is not None else "",
         one_line(verdict.reason),
         acceptance(verdict, context),
         where(verdict),

@@ -9,12 +9,11 @@ from dashboard.verdicts.reports.context import Context
 from dashboard.verdicts.reports.wording import (
     FAILING,
     acceptance,
-    change,
     headlines,
-    interval,
-    number,
     one_line,
+    size,
     summary,
+    values,
     where,
 )
 
@@ -65,10 +64,8 @@ def _case(suite: ET.Element, verdict: SeriesVerdict, context: Context) -> None:
     message = one_line("; ".join(part for part in parts if part))
     if _fails(verdict, context):
         failure = ET.SubElement(case, "failure", type=verdict.verdict.value, message=message)
-        failure.text = one_line(
-            f"{change(verdict)} (95 %: {interval(verdict)}); "
-            f"base {number(verdict.base)}, head {number(verdict.head)} {series.unit}"
-        )
+        base, head = values(verdict)
+        failure.text = one_line(f"{size(verdict)}; base {base}, head {head} {series.unit}")
     elif _skipped(verdict, context):
         ET.SubElement(case, "skipped", message=message)
     else:

@@ -22,6 +22,7 @@ from dashboard.verdicts.reports.wording import (
     one_line,
     short,
     summary,
+    values,
 )
 
 # GitHub refuses a comment of more than 65,536 characters.
@@ -157,13 +158,14 @@ def _table(verdicts: Sequence[SeriesVerdict], room: int, context: Context) -> st
 
 def _row(verdict: SeriesVerdict, context: Context) -> str:
     unit = verdict.series.unit
+    base, head = values(verdict)
     return _cells(
         [
             f"**{escape(verdict.verdict.value.replace('_', ' '))}**",
             escape(change(verdict)),
             escape(interval(verdict)),
-            escape(f"{number(verdict.base)} {unit}"),
-            escape(f"{number(verdict.head)} {unit}"),
+            escape(f"{base} {unit}"),
+            escape(f"{head} {unit}"),
             code(verdict.series.label),
             escape("; ".join(filter(None, [acceptance(verdict, context), verdict.reason]))),
         ]

@@ -10,9 +10,9 @@ from dashboard.verdicts.reports.wording import (
     change,
     headlines,
     interval,
-    number,
     one_line,
     summary,
+    values,
     where,
 )
 
@@ -46,8 +46,7 @@ def _cells(verdict: SeriesVerdict, several: bool) -> tuple[str, ...]:
         verdict.verdict.value,
         change(verdict),
         interval(verdict),
-        number(verdict.base),
-        number(verdict.head),
+        *values(verdict),
         one_line(verdict.series.unit),
         f"{label} [{where(verdict)}]" if several else label,
     )

@@ -40,18 +40,50 @@ def number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.4g}"
 
 
+def is_exact(verdict: SeriesVerdict) -> bool:
+    """Whether any difference counts: of a quantity that the settings call exact."""
+    return verdict.threshold == 0
+
+
+def values(verdict: SeriesVerdict) -> tuple[str, str]:
+    """Base and head as far as their digits count, each a dash where it is unknown."""
+    if is_exact(verdict):
+        return _whole(verdict.base), _whole(verdict.head)
+    return number(verdict.base), number(verdict.head)
+
+
+def _whole(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.12g}"
+
+
 def change(verdict: SeriesVerdict) -> str:
-    """The change in percent, plus is worse; the difference where there is no ratio."""
+    """The change in percent, plus is worse; the difference of what is exact or has no ratio."""
+    if is_exact(verdict) and verdict.base is not None and verdict.head is not None:
+        shown = _difference(f"{verdict.head - verdict.base:+.12g}", verdict)
+        if verdict.ratio is None or verdict.base == verdict.head:
+            return shown
+        return f"{shown} ({percent(verdict.ratio)} %)"
     if verdict.ratio is not None:
         return f"{percent(verdict.ratio)} %"
     if verdict.difference is not None:
-        return f"{verdict.difference:+.4g} {one_line(verdict.series.unit)}".rstrip()
+        return _difference(f"{verdict.difference:+.4g}", verdict)
     return NOTHING
+
+
+def _difference(shown: str, verdict: SeriesVerdict) -> str:
+    return f"{shown} {one_line(verdict.series.unit)}".rstrip()
 
 
 def interval(verdict: SeriesVerdict) -> str:
     """The 95 % interval of the change, or a dash."""
-    return between(verdict.low, verdict.high)
+    return "exact" if is_exact(verdict) else between(verdict.low, verdict.high)
+
+
+def size(verdict: SeriesVerdict) -> str:
+    """The change and, where noise leaves one, its interval."""
+    if is_exact(verdict):
+        return change(verdict)
+    return f"{change(verdict)} (95 %: {interval(verdict)})"
 
 
 def between(low: float | None, high: float | None) -> str:
