@@ -10,7 +10,7 @@ from dashboard.lineage import Lineage
 from dashboard.models import CheckReport, Commit, Pair
 from dashboard.noise import past_noise
 from dashboard.rejected import rejections
-from dashboard.revisions import Choice, short
+from dashboard.revisions import Choice, naming_machines, require_measured, short
 from dashboard.store import queries
 from dashboard.store.connect import Store
 from dashboard.verdicts import Policy, compare
@@ -42,12 +42,11 @@ def check(
     places = queries.measured_places(store, machine)
     known = {commit.hash: commit for commit in queries.known_commits(store)}
     measured = [commit for commit in known.values() if commit.hash in places]
-    if not measured:
-        where = f" on machine {machine!r}" if machine is not None else ""
-        raise InputError(f"{store.path} has no measured commits{where}")
+    require_measured(measured, store, machine)
     notes: list[str] = []
     choice = choices(store, measured, known, machine, repository, notes)
-    base_commit, head_commit = choice.of(base, head)
+    with naming_machines(store, machine):
+        base_commit, head_commit = choice.of(base, head)
     line = list(known.values())
     notes += rejections(store, base_commit, head_commit, line, machine, newer=head is None)
     found = queries.pairs(store, base_commit.hash, head_commit.hash, machine)

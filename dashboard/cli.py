@@ -192,13 +192,14 @@ def history(
     """Find where series changed their level, which commits are suspects, what explains it."""
     from dashboard.commits import Repository
     from dashboard.history import history as changes_of
+    from dashboard.revisions import naming_machines
     from dashboard.settings import acknowledgements, origin_of, policy, told
     from dashboard.store import open_store
     from dashboard.verdicts.reports.changes import changes_json, changes_text
 
     rules = policy(Path.cwd(), threshold, settings)
     entries = acknowledgements(Path.cwd(), rules, acknowledged)
-    with open_store(store) as opened:
+    with open_store(store) as opened, naming_machines(opened, machine):
         report = changes_of(
             opened,
             rules,
@@ -219,7 +220,8 @@ def headlines(
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     machine: Annotated[
-        str | None, typer.Option(help="Machine to show; else the one measured last.")
+        str | None,
+        typer.Option(help="Machine to show; else the one measured last, or that has the commit."),
     ] = None,
     report_format: Annotated[
         HeadlinesFormat, typer.Option("--format", help="How to report.")

@@ -14,7 +14,7 @@ from dashboard.app.wording import NEWER_HAVE_FEWER
 from dashboard.commits import Repository
 from dashboard.errors import InputError
 from dashboard.models import Commit
-from dashboard.revisions import find_commit, short
+from dashboard.revisions import find_commit, machines_of, naming_machines, require_measured, short
 from dashboard.store import queries
 from dashboard.store.connect import Store
 from dashboard.verdicts.reports.markdown import escape
@@ -43,19 +43,25 @@ def headlines(
     repository: Repository | None = None,
 ) -> Headlines:
     """The headline tables of a commit; by default the newest of which nearly as many series
-    were measured as of any, on the machine of the newest run.
+    were measured as of any. Without a machine on that of the newest run or, if it has not
+    measured the commit, on the one that has.
 
-    ``commit`` as for a check. Raises InputError: nothing measured, unknown or ambiguous commit.
+    ``commit`` as for a check. Raises InputError: nothing measured, unknown or ambiguous commit,
+    one that several machines measured.
     """
+    known = {one.hash: one for one in queries.known_commits(store)}
+    if commit is not None and machine is None:
+        anywhere = queries.measured_commits(store)
+        machine = _machine_of(find_commit(commit, anywhere, known, repository), store)
     machine = machine or queries.newest_machine(store)
     measured = queries.measured_commits(store, machine)
-    if machine is None or not measured:
-        where = "" if machine is None else f" on machine {machine!r}"
-        raise InputError(f"{store.path} has no measured commits{where}")
-    known = {one.hash: one for one in queries.known_commits(store)}
+    require_measured(measured, store, machine)
+    assert machine is not None  # of a measured commit
     most = queries.most_measured(store, machine)
-    default = known[most] if most is not None else measured[-1]
-    chosen = default if commit is None else find_commit(commit, measured, known, repository)
+    chosen = known[most] if most is not None else measured[-1]
+    if commit is not None:
+        with naming_machines(store, machine):
+            chosen = find_commit(commit, measured, known, repository)
     described = frames.describe(queries.series(store))
     here = described[described["machine"] == machine]
     found = queries.points(store, frames.ids(here), (chosen.hash,))
@@ -63,6 +69,19 @@ def headlines(
     gpu = next((str(name) for name in points["gpu"] if frames.known(name)), None)
     newer = commit is None and chosen.hash != measured[-1].hash
     return Headlines(chosen, machine, gpu, newer, tuple(headline_tables.tables(points)))
+
+
+def _machine_of(commit: Commit, store: Store) -> str:
+    """The machine that measured a commit: of several the one of the newest run. InputError if
+    that is none of them."""
+    machines = machines_of([commit.hash], store)
+    newest = queries.newest_machine(store)
+    if newest in machines:
+        return newest
+    if len(machines) > 1:
+        names = ", ".join(machines)
+        raise InputError(f"{short(commit)} was measured on {names}: name one with --machine")
+    return machines[0]
 
 
 def text(report: Headlines) -> str:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dashboard.commits import Repository
 from dashboard.errors import InputError
 from dashboard.models import Commit
+from dashboard.store import queries
+from dashboard.store.connect import Store
 
 _SHORTEST_PREFIX = 4
+
+
+class UnmeasuredError(InputError):
+    """A commit without results, ``meant`` in the user's words; one of ``hashes``, which have the
+    same content."""
+
+    def __init__(self, meant: str, hashes: frozenset[str]) -> None:
+        super().__init__(f"commit {meant} has no results in the store: measure and ingest it first")
+        self.meant = meant
+        self.hashes = hashes
 
 
 def find_commit(
@@ -21,7 +34,7 @@ def find_commit(
     """The measured commit that ``revision`` means.
 
     A hash, a unique prefix of four or more characters, a tag or, with a ``repository``,
-    anything git resolves. Raises InputError: unknown, ambiguous or not measured.
+    anything git resolves. Raises InputError: unknown or ambiguous; UnmeasuredError.
     """
     name = revision.lower()
     prefixed = [commit for commit in measured if commit.hash.startswith(name)]
@@ -37,11 +50,19 @@ def find_commit(
         raise InputError(f"{revision!r} fits {len(prefixed)} measured commits: {some}")
     found = repository.resolve(revision) if repository is not None else None
     if found is None:
-        found = next((h for h, commit in known.items() if revision in (h, *commit.tags)), None)
+        found = _known_as(revision, known)
     if found is None:
         searched = "the store or the repository" if repository is not None else "the store"
         raise InputError(f"unknown commit {revision!r}: no hash, prefix or tag of {searched}")
     return _measured_as(found, revision, measured, known)
+
+
+def _known_as(revision: str, known: Mapping[str, Commit]) -> str | None:
+    """The known commit of that hash, tag or unique prefix."""
+    name = revision.lower()
+    exact = [h for h, commit in known.items() if revision in commit.tags or h == name]
+    prefixed = [h for h in known if len(name) >= _SHORTEST_PREFIX and h.startswith(name)]
+    return next((found[0] for found in (exact, prefixed) if len(found) == 1), None)
 
 
 def _measured_as(
@@ -54,7 +75,39 @@ def _measured_as(
     if exact or twins:
         return (exact or twins)[-1]
     meant = f"{revision!r} ({name[:12]})" if revision != name else name[:12]
-    raise InputError(f"commit {meant} has no results in the store: measure and ingest it first")
+    alike = {h for h, commit in known.items() if tree is not None and commit.tree == tree}
+    raise UnmeasuredError(meant, frozenset({name, *alike}))
+
+
+@contextmanager
+def naming_machines(store: Store, machine: str | None) -> Iterator[None]:
+    """Say of a commit that ``machine`` did not measure which machines did."""
+    try:
+        yield
+    except UnmeasuredError as error:
+        others = machines_of(error.hashes, store)
+        if machine is None or not others:
+            raise
+        raise InputError(
+            f"commit {error.meant} has no results of machine {machine!r}, but of "
+            f"{', '.join(others)}: name one with --machine"
+        ) from error
+
+
+def require_measured(measured: Sequence[Commit], store: Store, machine: str | None) -> None:
+    """InputError, naming the machines that the store has, where no commit is measured."""
+    if measured:
+        return
+    where = "" if machine is None else f" on machine {machine!r}"
+    machines = machines_of(queries.measured_places(store), store)
+    others = f", but on {', '.join(machines)}" if machines else ""
+    raise InputError(f"{store.path} has no measured commits{where}{others}")
+
+
+def machines_of(commits: Collection[str], store: Store) -> list[str]:
+    """The machines that measured any of these commits, by name."""
+    places = queries.measured_places(store)
+    return sorted({machine for commit in commits for machine, _ in places.get(commit, ())})
 
 
 @dataclass(frozen=True, slots=True)

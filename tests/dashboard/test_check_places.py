@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from dashboard.check import check
 from dashboard.cli import app
 from dashboard.errors import InputError
+from dashboard.headlines import headlines
 from dashboard.models import CheckReport
 from dashboard.store import open_store
 from dashboard.store.ingest import ingest
@@ -123,3 +124,59 @@ def test_a_commit_against_itself_is_refused(store: Store) -> None:
         assert isinstance(found.exception, InputError)
         assert str(found.exception).startswith(f"base and head are one commit, {HASHES[3][:8]}")
         assert found.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["--base", "--head"])
+@pytest.mark.parametrize("digits", [40, 7])
+def test_a_commit_of_another_machine_is_not_called_unmeasured(
+    store: Store, name: str, digits: int
+) -> None:
+    wishes = (name, HASHES[2][:digits], "--machine", "laptop", "--store", str(store((0, 4, 5))))
+    done = CliRunner().invoke(app, ["check", *wishes])
+    assert isinstance(done.exception, InputError)
+    told = str(done.exception)
+    assert HASHES[2][:7] in told
+    assert "has no results of machine 'laptop', but of synthetic: name one with --machine" in told
+    assert "measure and ingest it first" not in told
+
+
+def test_the_history_names_the_machine_too(store: Store) -> None:
+    wishes = ("--head", HASHES[2], "--machine", "laptop", "--store", str(store((0, 4))))
+    done = CliRunner().invoke(app, ["history", *wishes])
+    assert "has no results of machine 'laptop', but of synthetic" in str(done.exception)
+
+
+def test_a_machine_without_any_results_is_told_with_those_that_have_some(store: Store) -> None:
+    path = store((0, 4))
+    with pytest.raises(InputError, match="on machine 'nobody', but on laptop, synthetic"):
+        run(path, machine="nobody")
+    with pytest.raises(InputError, match="has no results in the store: measure and ingest it"):
+        run(path, head=HASHES[5], machine="laptop")
+
+
+@pytest.mark.parametrize(
+    ("measured", "commit", "machine"),
+    [((0, 4, 5), 2, "synthetic"), ((4, 5), 5, "laptop"), ((0, 5), 0, "laptop")],
+)
+def test_headlines_are_of_the_machine_that_has_the_commit(
+    store: Store, measured: Sequence[int], commit: int, machine: str
+) -> None:
+    """The laptop was the last to measure anything: of what both have, its results are meant."""
+    with open_store(store(measured)) as opened:
+        found = headlines(opened, commit=HASHES[commit][:7])
+        assert (found.commit.hash, found.machine) == (HASHES[commit], machine)
+        with pytest.raises(InputError, match="machine 'laptop', but of synthetic"):
+            headlines(opened, commit=HASHES[1], machine="laptop")
+
+
+def test_headlines_of_a_commit_of_several_machines_ask_for_one(
+    store: Store, tmp_path: Path, make_history: Callable[..., Any], recipe: Any
+) -> None:
+    path = store((0, 4))
+    third = make_history(tmp_path / "third", recipe(commits=40, seed=3, machine="third"))
+    ingest(path, third.results)
+    with (
+        open_store(path) as opened,
+        pytest.raises(InputError, match="was measured on laptop, synthetic: name one"),
+    ):
+        headlines(opened, commit=HASHES[0])
