@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dashboard.app import frames, naming, relations, wording
+from dashboard.app import frames, naming, relations, sizes, wording
 from dashboard.models import SeriesVerdict
 
 LEAST_REACH = 0.05
@@ -32,6 +32,7 @@ def ratio_map(verdicts: Sequence[SeriesVerdict]) -> pd.DataFrame:
     for verdict in verdicts:
         series = verdict.series
         sign, _ = wording.VERDICTS[verdict.verdict]
+        base, head = sizes.sides(verdict)
         rows.append(
             {
                 "row": row_label(str(series.model), series.tp),
@@ -39,8 +40,8 @@ def ratio_map(verdicts: Sequence[SeriesVerdict]) -> pd.DataFrame:
                 "order": series.tokens,
                 "value": verdict.ratio,
                 "shown": f"{wording.change(verdict.ratio)} {sign}",
-                "base": wording.quantity(verdict.base, series.unit),
-                "head": wording.quantity(verdict.head, series.unit),
+                "base": base,
+                "head": head,
                 "interval": wording.ratio_interval(verdict.low, verdict.high),
                 "reason": verdict.reason,
             }

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import pandas as pd
 
 from dashboard.acknowledged import Acknowledgement
-from dashboard.app import frames, naming, relations, wording
+from dashboard.app import frames, naming, relations, sizes, wording
 from dashboard.models import CheckReport, Series, SeriesVerdict, Verdict
 
 SeriesKey = tuple[str, str, str, str]
@@ -69,7 +69,7 @@ def headline(report: CheckReport, accepted: Accepted | None = None) -> Headline:
     if bad:
         tail = [f"{unsure} inconclusive", *tail] if unsure else tail
         worst = max(regressed, key=lambda v: v.ratio or 0.0, default=None)
-        named = "" if worst is None else f" Worst: {title(worst)}, {_size(worst)}."
+        named = "" if worst is None else f" Worst: {title(worst)}, {sizes.ratio_and_change(worst)}."
         return Headline("bad", ", ".join([*bad, *tail]) + "." + named)
     if unsure:
         vague = f"No regression seen, but {unsure} of {all_series} inconclusive"
@@ -88,12 +88,6 @@ def headline(report: CheckReport, accepted: Accepted | None = None) -> Headline:
         "unsure" if report.left_out > total - fresh else "good",
         ", ".join([f"No {'further ' if accepted else ''}regression in {compared}", *tail]) + ".",
     )
-
-
-def _size(verdict: SeriesVerdict) -> str:
-    if verdict.ratio is None:
-        return verdict.reason
-    return wording.ratio_and_change(verdict.ratio)
 
 
 def title(said: OfSeries) -> str:
@@ -143,7 +137,7 @@ def ratio_frame(report: CheckReport) -> pd.DataFrame:
         if verdict.ratio is None:
             continue
         cells = cells_of(verdict)
-        unit = verdict.series.unit
+        base, head = sizes.sides(verdict)
         rows.append(
             {
                 "heading": cells["heading"],
@@ -152,9 +146,9 @@ def ratio_frame(report: CheckReport) -> pd.DataFrame:
                 "ratio": verdict.ratio,
                 "low": verdict.low,
                 "high": verdict.high,
-                "shown_base": wording.quantity(verdict.base, unit),
-                "shown_head": wording.quantity(verdict.head, unit),
-                "shown_ratio": wording.ratio_and_change(verdict.ratio),
+                "shown_base": base,
+                "shown_head": head,
+                "shown_ratio": sizes.ratio_and_change(verdict),
                 "shown_interval": wording.ratio_interval(verdict.low, verdict.high),
                 "reason": verdict.reason,
             }

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from app_pages import encodings
 
-from dashboard.app import comparison, palette, ratio_chart, summary, wording
+from dashboard.app import comparison, palette, ratio_chart, sizes, summary, wording
 from dashboard.models import CheckReport, Commit, Series, SeriesVerdict, Verdict
 
 
@@ -141,3 +141,30 @@ def test_maps_come_in_the_order_of_the_verdicts_and_their_cells_by_tokens() -> N
     assert list(cells["column"]) == ["2,048", "8,192"]
     assert list(cells["value"]) == [1.0, 1.05]
     assert cells["shown"].iloc[1].startswith("+5.0 %")
+
+
+def test_a_difference_of_an_exact_quantity_is_told_however_small() -> None:
+    series = Series("compile.SharedMemory", (("n", "1"),), "lab", "py", "bytes")
+    ratio = 147_696 / 147_680
+    more = replace(
+        verdict(Verdict.REGRESSED, ratio),
+        series=series,
+        base=147_680.0,
+        head=147_696.0,
+        threshold=0.0,
+    )
+    (row,) = summary.ratio_frame(report(more)).to_dict("records")
+    assert row["shown_ratio"] == "+16 bytes (+0.01 %)"
+    assert (row["shown_base"], row["shown_head"]) == ("147,680 bytes", "147,696 bytes")
+    assert "+16 bytes" in summary.headline(report(more)).text
+    less = replace(more, base=147_696.0, head=147_680.0, ratio=1 / ratio)
+    assert sizes.change(less) == f"{wording.MINUS}16 bytes ({wording.MINUS}0.01 %)"
+    same = replace(more, head=147_680.0, ratio=1.0)
+    assert sizes.ratio_and_change(same) == f"{wording.TIMES}1.000 (±0.0 %)"
+    assert sizes.sides(same) == ("144 KiB", "144 KiB")
+    timed = replace(more, threshold=0.02)
+    assert sizes.change(timed) == "±0.0 %"
+    (cell,) = comparison.ratio_map([replace(more, series=replace(series, tokens=8, tp=1))]).to_dict(
+        "records"
+    )
+    assert (cell["base"], cell["head"]) == ("147,680 bytes", "147,696 bytes")

@@ -22,6 +22,7 @@ from dashboard.app import (
     pickers,
     ratio_chart,
     regressions,
+    sizes,
     state,
     summary,
     tables,
@@ -143,8 +144,8 @@ def _start_here(at: data.Source, report: CheckReport, accepted: summary.Accepted
         return
     st.subheader("Look at these first", anchor=False)
     for verdict in bad[:_MOST_PROBLEMS]:
-        change = wording.change(verdict.ratio) if verdict.ratio is not None else verdict.reason
-        told = f"{wording.verdict_words(verdict.verdict)}  {summary.title(verdict)}: {change}"
+        what = f"{wording.verdict_words(verdict.verdict)}  {summary.title(verdict)}"
+        told = f"{what}: {sizes.change(verdict)}"
         entry = accepted.get(verdict.series)
         if entry is not None:
             told += f"  ✓ {summary.accepted_by(entry)}"
