@@ -89,7 +89,7 @@ def text(report: Headlines) -> str:
     parts = [f"{_of(report)}\n{REFERENCE_NOTE}"]
     for table in report.tables:
         if table.frame.empty:
-            command = table.command(report.commit.hash)
+            command = table.command(report.commit.hash, report.machine)
             parts.append(f"{table.title}: {table.lacks}; not measured.\n{command}")
         else:
             lines = aligned([list(table.frame.columns), *_rows(table.frame)])

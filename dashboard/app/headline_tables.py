@@ -28,11 +28,10 @@ class Table:
     benchmarks: str
     note: str = ""
 
-    def command(self, commit: str, machine: str | None = None) -> str:
-        """The asv command that measures it at a commit, on a machine or on the one asv knows."""
+    def command(self, commit: str, machine: str) -> str:
+        """The asv command that measures it at a commit on a machine."""
         chosen = f"python -m asv_benchmarks.tiers core --benchmarks {shlex.quote(self.benchmarks)}"
-        rest = f'--bench "$({chosen})" {commit[:12]}^!'
-        return f"asv run {rest}" if machine is None else reproduce.run(rest, machine)
+        return reproduce.run(f'--bench "$({chosen})" {commit[:12]}^!', machine)
 
 
 def tables(points: pd.DataFrame) -> Iterator[Table]:
