@@ -13,8 +13,7 @@ from itertools import combinations
 from math import exp, fsum, log
 
 from dashboard.models import Series, SeriesVerdict, Verdict
-from dashboard.verdicts.comparison import CONTROL_FAMILY
-from dashboard.verdicts.kinds import is_call_time
+from dashboard.verdicts.kinds import CONTROL_FAMILY, is_call_time
 
 # A cause has to say more than the list of series would.
 _FEWEST = 3

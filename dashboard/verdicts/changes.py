@@ -17,8 +17,7 @@ import numpy as np
 
 from dashboard.models import CARD_CONDITION, Series
 from dashboard.verdicts.cards import may_be_a_cards
-from dashboard.verdicts.comparison import CONTROL_FAMILY
-from dashboard.verdicts.kinds import is_call_time
+from dashboard.verdicts.kinds import CONTROL_FAMILY, is_call_time
 from dashboard.verdicts.noise import Floats
 from dashboard.verdicts.points import PointNoise, point_noise
 from dashboard.verdicts.policy import Rule

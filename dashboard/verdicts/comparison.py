@@ -14,6 +14,7 @@ from dashboard.models import Pair, Series, SeriesVerdict, Verdict
 from dashboard.verdicts.decision import Evidence, decide
 from dashboard.verdicts.explanation import Finding, explain
 from dashboard.verdicts.jumps import jump_chance
+from dashboard.verdicts.kinds import CONTROL_FAMILY
 from dashboard.verdicts.noise import FEWEST_SERIES, RESOLUTION, Floats, Mask, moderate_by_group
 from dashboard.verdicts.past import NO_PAST, Past, with_past
 from dashboard.verdicts.policy import Policy
@@ -21,9 +22,6 @@ from dashboard.verdicts.runs import CARD_NOISE, between_runs
 from dashboard.verdicts.screening import Measured, screen
 
 _WORST_FIRST = {verdict: place for place, verdict in enumerate(Verdict)}
-
-# The family whose code no commit of the project changes.
-CONTROL_FAMILY = "control"
 
 # A family of so many series may have a noise of its own; smaller ones are pooled.
 _FEWEST_OF_FAMILY = 12

@@ -10,6 +10,7 @@ import numpy as np
 
 from dashboard.models import SeriesVerdict, Verdict
 from dashboard.verdicts.decision import FALSE_DISCOVERY_RATE, Decision, Evidence, rounds_needed
+from dashboard.verdicts.kinds import TIME_UNITS
 from dashboard.verdicts.noise import Floats
 from dashboard.verdicts.policy import limits
 from dashboard.verdicts.screening import Measured
@@ -19,8 +20,6 @@ _LARGEST = 709.0
 
 # Within this share of the threshold of it, more rounds make a verdict no likelier.
 _CLOSE = 1 / 3
-
-_TIME_UNITS = frozenset({"s", "seconds", "ms", "us", "µs", "ns"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,7 @@ def _circumstances(measured: Measured, finding: Finding) -> list[str]:
 
 
 def _change(measured: Measured, effect: float) -> str:
-    timed = measured.series.unit in _TIME_UNITS and not measured.rule.higher_is_better
+    timed = measured.series.unit in TIME_UNITS and not measured.rule.higher_is_better
     worse, better = ("slower", "faster") if timed else ("worse", "better")
     return f"{_percent(effect)} {worse if effect > 0 else better}"
 
