@@ -20,8 +20,15 @@ from typing import Any
 import pytest
 from app_pages import script
 from app_stores import foreign_store, open_page, store_of, two_machines
+from command_line import lmhead_perf
 
-__all__ = ["foreign_store", "open_page", "store_of", "two_machines"]  # fixtures for all
+__all__ = [  # fixtures for all
+    "foreign_store",
+    "lmhead_perf",
+    "open_page",
+    "store_of",
+    "two_machines",
+]
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 FAMILIES = {

@@ -16,27 +16,14 @@ from typing import Any
 import pytest
 
 import dashboard
-from dashboard import cli
 
 ROOT = Path(dashboard.__file__).parent.parent
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
+def run(lmhead_perf: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
     """Runs `lmhead-perf` with arguments in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LMHEAD_PERF_STORE", raising=False)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["lmhead-perf", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return call
+    return lmhead_perf
 
 
 def assert_told(result: tuple[int, str, str], words: str) -> None:

@@ -21,7 +21,6 @@ import duckdb
 import pytest
 
 import dashboard
-from dashboard import cli
 from dashboard.errors import InputError
 from dashboard.store import lake, maintenance, open_store, queries, schema, stamp
 from dashboard.store.ingest import ingest
@@ -173,19 +172,10 @@ def test_files_that_are_gone_are_pruned_only_when_told_to(
 
 
 def test_the_store_commands(
-    address: str,
-    history: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    address: str, history: Any, tmp_path: Path, lmhead_perf: Callable[..., tuple[int, str, str]]
 ) -> None:
     def run(*arguments: object) -> tuple[int, str, str]:
-        words = ["lmhead-perf", *map(str, arguments), "--store", address]
-        monkeypatch.setattr(sys, "argv", words)
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(caught.value.code or 0), out, err
+        return lmhead_perf(*arguments, "--store", address)
 
     assert run("store", "init")[2].endswith("is there already\n")
     for _ in range(2):

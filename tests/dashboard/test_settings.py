@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dashboard import cli
 from dashboard.errors import InputError
 from dashboard.settings import acknowledgements, origin_of, policy, told
 
@@ -19,21 +17,9 @@ SETTINGS = "[tool.lmhead-perf]\nminimum_effect = 0.05\n"
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
+def run(lmhead_perf: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
     """Runs `lmhead-perf` in a folder: exit code, stdout, stderr."""
-    monkeypatch.delenv("LMHEAD_PERF_STORE", raising=False)
-
-    def call(folder: Path, *arguments: object) -> tuple[int, str, str]:
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["lmhead-perf", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return call
+    return lambda folder, *arguments: lmhead_perf(*arguments, folder=folder)
 
 
 @pytest.fixture

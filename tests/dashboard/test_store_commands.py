@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
-from dashboard import cli
 from dashboard.store import local, open_store, queries, schema
 from dashboard.store.ingest import ingest
 
@@ -22,21 +21,9 @@ FRAMES = (
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
+def run(lmhead_perf: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
     """Runs `lmhead-perf store` in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LMHEAD_PERF_STORE", raising=False)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["lmhead-perf", "store", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return call
+    return partial(lmhead_perf, "store")
 
 
 @pytest.fixture

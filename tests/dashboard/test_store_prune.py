@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dashboard import cli
 from dashboard.check import check
 from dashboard.store import open_store, queries
 from dashboard.store.ingest import IngestReport, ingest
@@ -223,15 +221,10 @@ def test_a_copy_of_a_bad_file_is_bad_too(store: Path, own: Any) -> None:
 
 
 def test_the_command_line_prunes_only_when_asked(
-    own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    own: Any, lmhead_perf: Callable[..., tuple[int, str, str]]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["lmhead-perf", *arguments, "--store", "s.duckdb"])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        return int(caught.value.code or 0), *capfd.readouterr()
+        return lmhead_perf(*arguments, "--store", "s.duckdb")
 
     run("ingest", "results", "--source", "runner")
     gone = remove(own, 1)
