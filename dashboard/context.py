@@ -63,8 +63,10 @@ def accepted_by(
     report: CheckReport, entries: Acknowledgements, lineage: Lineage
 ) -> tuple[dict[Series, Acknowledgement], frozenset[str]]:
     """The regressions, failures and losses of a report that an entry accepts, and the hashes of
-    the commits that may have made them."""
-    hashes = frozenset(commit.hash for commit in lineage.between(report.base, report.head))
+    the commits that may have made them: none where head is an ancestor of base, which they undo."""
+    backwards = report.head.hash in lineage.ancestors(report.base.hash)
+    made = () if backwards else lineage.between(report.base, report.head)
+    hashes = frozenset(commit.hash for commit in made)
     failing = (v.series for v in report.verdicts if v.verdict in FAILING)
     found = {series: entries.find(series, hashes) for series in failing}
     return {series: entry for series, entry in found.items() if entry is not None}, hashes
