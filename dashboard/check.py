@@ -9,7 +9,7 @@ from dashboard.errors import InputError
 from dashboard.lineage import Lineage
 from dashboard.models import CheckReport, Commit, Pair
 from dashboard.noise import past_noise
-from dashboard.rejected import rejections
+from dashboard.rejected import rejections, unread
 from dashboard.revisions import Choice, naming_machines, require_measured, short
 from dashboard.store import queries
 from dashboard.store.connect import Store
@@ -49,6 +49,8 @@ def check(
         base_commit, head_commit = choice.of(base, head)
     line = list(known.values())
     notes += rejections(store, base_commit, head_commit, line, machine, newer=head is None)
+    told, unsure = unread(store, base_commit, head_commit, machine)
+    notes += told
     found = queries.pairs(store, base_commit.hash, head_commit.hash, machine)
     comparable = _comparable(found, base_commit, head_commit, notes)
     left_out = 0
@@ -66,7 +68,7 @@ def check(
     before = Lineage(line).line(base_commit, measured)
     earlier = [c for c in before if c.hash not in (base_commit.hash, head_commit.hash)]
     verdicts = compare(comparable, policy, past_noise(store, earlier, machine))
-    return CheckReport(base_commit, head_commit, verdicts, tuple(notes), left_out)
+    return CheckReport(base_commit, head_commit, verdicts, tuple(notes), left_out, unsure)
 
 
 def choices(

@@ -164,7 +164,8 @@ class SeriesVerdict:
 class CheckReport:
     """All verdicts of two commits, worst first, and what the reader must know.
 
-    ``left_out`` series of base were not to be measured at head, as a note says.
+    ``left_out`` series of base were not to be measured at head, as a note says. ``unsure``: a
+    file of the two commits could not be read, as a note says; nothing wrong is then not certain.
     """
 
     base: Commit
@@ -172,6 +173,7 @@ class CheckReport:
     verdicts: tuple[SeriesVerdict, ...]
     notes: tuple[str, ...] = field(default=())
     left_out: int = 0
+    unsure: bool = False
 
     def count(self, verdict: Verdict) -> int:
         """How many series got this verdict."""

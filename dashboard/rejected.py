@@ -15,6 +15,22 @@ from dashboard.store.connect import Store
 _COMMIT = re.compile(r"([0-9a-f]{7,40})-")
 
 
+def unread(store: Store, base: Commit, head: Commit, machine: str | None) -> tuple[list[str], bool]:
+    """Notes on rounds of the two commits that could not be read; whether none of a file could,
+    so that a verdict would be one of what is left."""
+    notes, lost = [], False
+    for path, reason, whole in queries.unread_rounds(store, machine):
+        named = _COMMIT.match(PurePosixPath(path).name)
+        for side, commit in (("base", base), ("head", head)):
+            if named is not None and commit.hash.startswith(named.group(1)):
+                part = "" if whole else "in part "
+                notes.append(
+                    f"{path} was {part}rejected: {reason}; it is of {side} {short(commit)}"
+                )
+                lost = lost or whole
+    return notes, lost
+
+
 def rejections(
     store: Store,
     base: Commit,

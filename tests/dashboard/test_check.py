@@ -17,6 +17,7 @@ from dashboard.models import CheckReport, Verdict
 from dashboard.store import open_store
 from dashboard.store.ingest import ingest
 from dashboard.verdicts import Policy
+from dashboard.verdicts.reports import exit_code
 
 
 def run(store: Path, **wishes: Any) -> CheckReport:
@@ -67,6 +68,30 @@ def test_results_of_newer_commits_that_were_rejected_are_told(
     assert f"synthetic/{made.result_file(3).name} was rejected: not JSON" in note
     assert run(store, machine="synthetic").notes == report.notes
     assert not any("rejected" in text for text in run(store, base=base, head=head).notes)
+
+
+@pytest.mark.parametrize(
+    ("index", "text", "said"),
+    [(3, "no round\n", ""), (2, "no round\n", ""), (3, None, "in part "), (0, "no round\n", None)],
+    ids=["head", "base", "a torn line", "another"],
+)
+def test_rounds_that_could_not_be_read_leave_a_check_unsure(
+    tmp_path: Path, make_history: Callable[..., Any], index: int, text: str | None, said: str | None
+) -> None:
+    made, store = make_history(tmp_path / "results"), tmp_path / "s.duckdb"
+    path = made.rounds_file(index)
+    path.write_text(path.read_text("utf-8") + '{"torn' if text is None else text, "utf-8")
+    ingest(store, made.results)
+    for machine in (None, "synthetic"):
+        report = run(store, machine=machine)
+        notes = [note for note in report.notes if "rejected" in note]
+        assert len(notes) == (said is not None)
+        assert report.unsure is (said == "")
+        assert exit_code(report) == (2 if report.unsure else 0)
+    if said is not None:
+        side = "base" if index == 2 else "head"
+        assert notes[0].startswith(f"rounds/{path.name} was {said}rejected: ")
+        assert notes[0].endswith(f"it is of {side} {made.commits[index][:8]}")
 
 
 def test_a_head_that_is_judged_by_an_earlier_content_says_so(

@@ -17,6 +17,7 @@ from dashboard.store.queries.health import (
     rejected_results,
     spreads,
     troubled_files,
+    unread_rounds,
 )
 from dashboard.store.queries.integrity import (
     RunContent,
@@ -96,4 +97,5 @@ __all__ = [
     "spreads",
     "totals",
     "troubled_files",
+    "unread_rounds",
 ]

@@ -69,6 +69,23 @@ def troubled_files(store: Store) -> pd.DataFrame:
     )
 
 
+def unread_rounds(store: Store, machine: str | None = None) -> list[tuple[str, str, bool]]:
+    """The rounds files that were rejected or in part, of one machine or all: path, reason, and
+    whether nothing of one was read."""
+    _, rows = fetch(
+        store,
+        """
+        SELECT path, reason, status = 'rejected'
+        FROM source_file
+        WHERE kind = 'rounds' AND status IN ('rejected', 'partial')
+          AND ($machine IS NULL OR ends_with(path, '-' || $machine || '.jsonl'))
+        ORDER BY path, source
+        """,
+        {"machine": machine},
+    )
+    return [(path, reason or "unreadable", whole) for path, reason, whole in rows]
+
+
 def rejected_results(store: Store, machine: str | None = None) -> list[tuple[str, str, bool]]:
     """The results files of asv's that were rejected, of one machine or all: path, reason, and
     whether what they held before is still in the store."""

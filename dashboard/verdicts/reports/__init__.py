@@ -50,10 +50,11 @@ def exit_code(
 
     ``fail_on`` adds verdicts that fail the check, such as ``Verdict.INCONCLUSIVE``. What the
     ``context`` has as acknowledged fails nothing.
-    It cannot tell if no series at all was measured on both sides comparably.
+    It cannot tell if no series at all was measured on both sides comparably, or a file of theirs
+    could not be read.
     """
     found = {verdict.verdict for verdict in report.verdicts}
     accepted = context.acknowledged if context is not None else {}
     if {v.verdict for v in report.verdicts if v.series not in accepted} & (FAILING | set(fail_on)):
         return 1
-    return 0 if found - _SILENT else 2
+    return 0 if found - _SILENT and not report.unsure else 2
