@@ -42,7 +42,10 @@ def context_of(
     """
     lineage = Lineage(queries.known_commits(store))
     accepted, hashes = accepted_by(report, entries, lineage)
-    notes = [*report.notes, told(settings), *entries.complaints(set(accepted.values()), hashes)]
+    # Over several commits a later one may have outweighed what was accepted.
+    judged = hashes if len(hashes) == 1 else frozenset[str]()
+    complaints = entries.complaints(set(accepted.values()), judged)
+    notes = [*report.notes, told(settings), *complaints]
     curves = _curves(store, report, lineage)
     images: dict[Series, str] = {}
     if charts is not None and not can_draw():
