@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from dashboard.store import hashes, open_store, queries
@@ -135,3 +136,36 @@ def test_a_broken_or_unwritable_memory_costs_time_only(
         assert ingest(tmp_path / "s.duckdb", own.results).runs == 4
     monkeypatch.setenv("XDG_CACHE_HOME", str(own.result_file(0)))
     assert ingest(tmp_path / "s.duckdb", own.results).runs == 4
+
+
+def test_of_runs_that_started_alike_all_queries_take_the_one_with_more_rounds(
+    tmp_path: Path, own: Any
+) -> None:
+    store, twin = tmp_path / "s.duckdb", tmp_path / "twin"
+    shutil.copytree(own.results, twin)
+    for path in twin.glob("rounds/*.jsonl"):  # the first round of each series, half as long
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        halved = [
+            {**row, "value": row["value"] / 2, "samples": [s / 2 for s in row["samples"]]}
+            for row in rows
+            if row["round"] == 0
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in halved), "utf-8")
+    for folder in (twin, own.results):
+        ingest(store, folder)
+    with duckdb.connect(str(store)) as connection:
+        connection.execute("UPDATE measurement SET started_at = TIMESTAMP '2026-01-01'")
+    with open_store(store) as opened:
+        current = queries.measurements(opened)
+        assert set(current["rounds"]) == {3}
+        numbers = [int(number) for number in current["series_id"].unique()]
+        drawn = queries.points(opened, numbers, own.commits)
+        assert (
+            drawn["value"].tolist()
+            == current.sort_values(["series_id", "position"])["value"].tolist()
+        )
+        recent = queries.recent_values(opened, "synthetic", own.commits)
+        assert sorted(value for values in recent["values"] for value in values) == sorted(
+            current["value"]
+        )
+        assert len(queries.rounds(opened, numbers[0], own.commits[0])) == 3

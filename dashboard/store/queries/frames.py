@@ -98,7 +98,9 @@ def rounds(store: Store, series_id: int, commit: str, run: str | None = None) ->
             FROM measurement
             JOIN chosen USING (run_id)
             WHERE series_id = $series
-            QUALIFY row_number() OVER (ORDER BY started_at DESC NULLS LAST, path) = 1
+            QUALIFY row_number() OVER (
+                ORDER BY started_at DESC NULLS LAST, path, round_count DESC, run_id
+            ) = 1
         )
         SELECT round, value, samples, started_at, status, reason, sm_clock_mhz, power_w,
                temperature_c, clock_event_reasons, gpu_uuid

@@ -44,7 +44,8 @@ def points(
             JOIN chosen USING (run_id)
             WHERE series_id IN (SELECT unnest(CAST($ids AS BIGINT[])))
             QUALIFY row_number() OVER (
-                PARTITION BY series_id, commit_hash ORDER BY started_at DESC NULLS LAST, path
+                PARTITION BY series_id, commit_hash
+                ORDER BY started_at DESC NULLS LAST, path, round_count DESC, run_id
             ) = 1
         ),
         ends AS (
@@ -96,12 +97,15 @@ def recent_values(store: Store, machine: str, commits: Sequence[str]) -> pd.Data
                    generate_subscripts(CAST($commits AS VARCHAR[]), 1) AS place
         ),
         latest AS (
-            SELECT series_id, place, arg_max(value, (measurement.started_at, path)) AS value
+            SELECT series_id, place, value
             FROM measurement
             JOIN run USING (run_id)
             JOIN wanted ON wanted.hash = run.commit_hash
             WHERE run.machine = $machine AND value IS NOT NULL
-            GROUP BY series_id, place
+            QUALIFY row_number() OVER (
+                PARTITION BY series_id, place
+                ORDER BY measurement.started_at DESC NULLS LAST, path, round_count DESC, run_id
+            ) = 1
         ),
         gathered AS (
             SELECT series_id, list(value ORDER BY place) AS "values"

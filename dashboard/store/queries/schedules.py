@@ -67,7 +67,8 @@ def by_schedule(store: Store, machine: str, commits: Sequence[str]) -> pd.DataFr
           AND value IS NOT NULL
         QUALIFY row_number() OVER (
             PARTITION BY series_id, CAST(schedule AS VARCHAR)
-            ORDER BY turn DESC, measurement.started_at DESC NULLS LAST, path
+            ORDER BY turn DESC, measurement.started_at DESC NULLS LAST, path, round_count DESC,
+                     run_id
         ) = 1
         ORDER BY series_id, turn
         """,
