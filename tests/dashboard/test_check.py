@@ -14,7 +14,7 @@ from dashboard.check import check
 from dashboard.commits import Repository
 from dashboard.errors import InputError
 from dashboard.models import CheckReport, Verdict
-from dashboard.store import open_store
+from dashboard.store import open_store, queries
 from dashboard.store.ingest import ingest
 from dashboard.verdicts import Policy
 from dashboard.verdicts.reports import exit_code
@@ -92,6 +92,17 @@ def test_rounds_that_could_not_be_read_leave_a_check_unsure(
         side = "base" if index == 2 else "head"
         assert notes[0].startswith(f"rounds/{path.name} was {said}rejected: ")
         assert notes[0].endswith(f"it is of {side} {made.commits[index][:8]}")
+
+
+def test_unread_rounds_are_found_by_what_the_suite_calls_their_file(
+    tmp_path: Path, make_history: Callable[..., Any]
+) -> None:
+    made, store = make_history(tmp_path / "results"), tmp_path / "s.duckdb"
+    (made.results / "rounds" / "0123abcd-env-lab_one.jsonl").write_text("no round\n")
+    ingest(store, made.results)
+    with open_store(store) as opened:
+        found = [len(queries.unread_rounds(opened, name)) for name in ("lab/one", "one", None)]
+    assert found == [1, 0, 1]
 
 
 def test_a_head_that_is_judged_by_an_earlier_content_says_so(

@@ -78,7 +78,9 @@ def unread_rounds(store: Store, machine: str | None = None) -> list[tuple[str, s
         SELECT path, reason, status = 'rejected'
         FROM source_file
         WHERE kind = 'rounds' AND status IN ('rejected', 'partial')
-          AND ($machine IS NULL OR ends_with(path, '-' || $machine || '.jsonl'))
+          -- as the suite names the file
+          AND ($machine IS NULL
+               OR ends_with(path, '-' || replace($machine, '/', '_') || '.jsonl'))
         ORDER BY path, source
         """,
         {"machine": machine},
