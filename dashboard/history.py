@@ -9,10 +9,9 @@ import numpy as np
 
 from dashboard.acknowledged import Acknowledgement, Acknowledgements
 from dashboard.commits import Repository
-from dashboard.errors import InputError
 from dashboard.lineage import Lineage
 from dashboard.models import Commit, Series
-from dashboard.revisions import find_commit, short
+from dashboard.revisions import find_commit, require_measured, short
 from dashboard.store import queries
 from dashboard.store.connect import Store
 from dashboard.store.queries import past
@@ -74,9 +73,7 @@ def history(
     measured, unknown or ambiguous head.
     """
     measured = queries.measured_commits(store, machine)
-    if not measured:
-        where = f" on machine {machine!r}" if machine is not None else ""
-        raise InputError(f"{store.path} has no measured commits{where}")
+    require_measured(measured, store, machine)
     known = queries.known_commits(store)
     by_hash = {commit.hash: commit for commit in known}
     last = measured[-1] if head is None else find_commit(head, measured, by_hash, repository)

@@ -321,7 +321,7 @@ def test_the_command_reports(slowed: tuple[Path, Any], tmp_path: Path) -> None:
 def test_what_cannot_be_told_is_said_in_one_line(slowed: tuple[Path, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown commit 'nonsense'"):
         run(slowed[0], head="nonsense")
-    with pytest.raises(InputError, match="no measured commits on machine 'elsewhere'"):
+    with pytest.raises(InputError, match="on machine 'elsewhere', but on synthetic"):
         run(slowed[0], machine="elsewhere")
     open_store(tmp_path / "empty.duckdb", read_only=False).close()
     with pytest.raises(InputError, match="has no measured commits"):
